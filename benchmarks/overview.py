@@ -11,7 +11,7 @@ from rich.progress import track
 from benchmarks.records import Report, Row, markdown
 from skewless import registry
 from skewless.simulator import simulate
-from skewless.strategy import Merges
+from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 from skewless.workloads import EvolvingZipf, Workload, Zipf
 
 SETTINGS: dict[str, Any] = {"n_workers": 64, "n_sources": 4}
@@ -62,7 +62,36 @@ def table(records: Sequence[Row]) -> str:
     return markdown(f"strategy | family | workers per key | {of_streams}", rows)
 
 
-REPORT = Report("overview.jsonl", {("docs/strategies/README.md", "strategies"): table})
+def abilities(records: Sequence[Row] = ()) -> str:
+    """Return a row per strategy: what it can do on Spark, and what only in the simulator.
+
+    It says what the methods and traits of a strategy say, by which the contract chooses its checks.
+    """
+    from skewless.spark.routing.arguments import uses_capacities
+    from skewless.spark.state.planning.placing import can_place
+
+    rows = []
+    for name in registry.names():
+        strategy = registry.make(name)
+        has = {
+            "keyed state": can_place(strategy),
+            "sources learn together": isinstance(strategy, Merges),
+            "keys move by plans": isinstance(strategy, Rebalances),
+            "other numbers of workers": isinstance(strategy, Rescales),
+            "moving only keys that must": strategy.traits.minimal_rescale,
+            "speeds": uses_capacities(strategy),
+            "weights": isinstance(strategy, Weighs),
+        }
+        only = [what for method, what in IN_THE_SIMULATOR.items() if hasattr(strategy, method)]
+        cells = ["yes" if able else "–" for able in has.values()]
+        rows.append([f"[`{name}`]({name}.md)", *cells, ", ".join(only) or "–"])
+    return markdown(["strategy", *has, "only in the simulator"], rows)
+
+
+#: What the simulator uses of a strategy, and Spark does not, by the method.
+IN_THE_SIMULATOR = {"forwards": "key forwarding in streams", "waiting": "backlogs between windows"}
+PAGE = "docs/strategies/README.md"
+REPORT = Report("overview.jsonl", {(PAGE, "strategies"): table, (PAGE, "abilities"): abilities})
 
 
 def main() -> None:

@@ -227,7 +227,10 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "--timing: service must be above 0": [*simulate, "pkg", *SMALL, "--timing", "service=0"],
         "did you mean 'service'": [*simulate, "pkg", *SMALL, "--timing", "servise=1"],
         "--event takes KIND@RECORD": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2"],
-        "pkg has a fixed number": [*simulate, "pkg", *SMALL, "--event", "leave@1:worker=2"],
+        "three-choices has a fixed number": [
+            *(*simulate, "examples.three_choices:ThreeChoices"),
+            *(*SMALL, "--event", "leave@1:worker=2"),
+        ],
         "--trace needs --key": [*simulate, "pkg", "--trace", str(tmp_path / "a.parquet")],
         "--key, --weight and --limit go with --trace": [*simulate, "pkg", *SMALL, "--key", "a"],
         "go with --trace FILE": [*simulate, "pkg", *SMALL, "--weight", "a"],

@@ -96,7 +96,7 @@ def nothing() -> KeyProcessor:
 ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     route: {
         **{"df": None, "key": "k", "strategy": "pkg", "workers": 2, "weight": None, "seed": 0},
-        **{"ledger": None, "column": "worker"},
+        **{"ledger": None, "max_workers": 2, "column": "worker"},
     },
     aggregate: {
         **{"df": None, "key": "k", "aggs": {"n": aggs.count()}, "window": None, "watermark": None},
@@ -106,6 +106,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
             "weight": None,
             "seed": 0,
             "ledger": None,
+            "max_workers": 2,
             "mode": None,
         },
     },

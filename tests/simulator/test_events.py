@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from examples.three_choices import ThreeChoices
 from lanes import needs_a_long_stream
 from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
+from skewless.simulator.starting import Membership
 from skewless.simulator.timed.clock import Clock
-from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
+from skewless.state import copy_state
+from skewless.strategies import DKG, Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
 from skewless.workloads import Zipf
 
 STREAM = Zipf(z=1.2, n_keys=1_000, n_records=40_000)
@@ -232,7 +235,9 @@ def test_a_stopped_worker_goes_on_later():
     assert run["latency_max"] > 7.0
 
 
-@pytest.mark.parametrize("strategy", [Hash(), Fish()], ids=["hash", "fish"])
+@pytest.mark.parametrize(
+    "strategy", [Hash(), Fish(), PartialKey(), Cascade(), Mixed(), DKG()], ids=lambda one: one.name
+)
 def test_any_worker_can_leave_and_come_back(strategy):
     run = simulate(
         strategy,
@@ -254,6 +259,27 @@ def test_any_worker_can_leave_and_come_back(strategy):
     assert not run.windows.loads[30:, 3].any()
     assert run.n_records == run.loads.sum() == 40_000
     assert run.windows.capacity.tolist() == [4.0] * 10 + [3.0] * 10 + [4.0] * 10 + [3.0] * 10
+
+
+def test_moves_are_between_workers_not_between_numbers_of_a_strategy():
+    """Worker 0 leaves, and worker 3 takes its number: keys of both move, and nothing else does."""
+    members = Membership(Mixed(), np.ones(4), [Event(0, 0, "leave"), Event(1, 0, "join")])
+    keys = np.arange(2_000, dtype=np.uint64)
+    state, before = Mixed().start(4, 0), np.empty(keys.size, np.int32)
+    Mixed().route(keys, state, before)
+    for at, stays in enumerate([(1, 2, 3), (0, 1, 2, 3)]):
+        members.apply(members.due(at)[0])
+        for _ in range(2):  # as for two sources
+            found, moves = members.rescaled(copy_state(state), keys)
+        after = np.empty(keys.size, np.int32)
+        Mixed().route(keys, found, after)
+        after = members.workers_of(after)
+        assert set(after.tolist()) == set(stays)
+        changed = before != after
+        assert moves.keys.tolist() == keys[changed].tolist()
+        assert moves.origins.tolist() == before[changed].tolist()
+        assert moves.targets.tolist() == after[changed].tolist()
+        state, before = found, after
 
 
 @pytest.mark.parametrize("strategy", [Cascade(), Mixed()], ids=["cascade", "mixed"])
@@ -309,10 +335,10 @@ def test_answers_of_a_sync_may_come_later():
             {"cluster": Cluster(events=[Event(0, 9, "stop", 1.0)])},
             "worker 9 is not one of the 4 workers",
         ),
-        ({"cluster": Cluster(events=[Event(5, 1, "leave")])}, "pkg has a fixed number of workers"),
+        ({"cluster": Cluster(events=[Event(5, 1, "leave")])}, "three-choices has a fixed number"),
         (
             {"cluster": Cluster(events=[Event(5, 1, "speed", 2.0, told=True)])},
-            "pkg cannot be told of speeds",
+            "three-choices cannot be told of speeds",
         ),
         ({"cluster": Cluster(events="leave")}, "events must be a list of Event"),
         ({"timing": 3}, "timing must be a Timing, not 3"),
@@ -322,13 +348,13 @@ def test_answers_of_a_sync_may_come_later():
 )
 def test_what_cannot_be_is_refused_before_any_work(options, message):
     with pytest.raises(ValueError, match=message):
-        simulate(PartialKey(), STREAM, n_workers=4, **options)
+        simulate(ThreeChoices(), STREAM, n_workers=4, **options)
 
 
 @pytest.mark.parametrize(
     ("strategy", "events", "message"),
     [
-        (Cascade(), [Event(5, 0, "leave")], "only the last workers can leave, not worker 0"),
+        (Cascade(), [Event(5, 0, "leave"), Event(6, 1, "leave")], "no worker is left at record 6"),
         (Hash(), [Event(5, 1, "leave"), Event(6, 1, "leave")], "it is not active"),
         (Hash(), [Event(5, 1, "leave"), Event(6, 1, "speed", 2.0)], "it is not active"),
         (Hash(), [Event(5, 1, "stop", 2.0), Event(6, 1, "join")], "it is not active"),

@@ -286,12 +286,18 @@ def configured(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def run(df: DataFrame, mode: str, checkpoint: Path) -> dict[int, list[Row]]:
-    """Run a stream over all that there is; return the rows of every micro-batch."""
+def run(
+    df: DataFrame, mode: str, checkpoint: Path, after: Callable[[int], None] = lambda batch: None
+) -> dict[int, list[Row]]:
+    """Run a stream over all that there is; return the rows of every micro-batch.
+
+    `after` is called with the number of each, before the next one begins.
+    """
     batches: dict[int, list[Row]] = {}
 
     def keep(rows: DataFrame, number: int) -> None:
         batches[number] = rows.collect()
+        after(number)
 
     writer = df.writeStream.outputMode(mode).foreachBatch(keep)
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()

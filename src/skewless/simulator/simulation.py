@@ -159,8 +159,7 @@ class Simulation:
             out = np.full(own.size, -1, np.int32)
             decide(self.strategy, records.part(own), state, out)
             workers[own] = out
-        self._require_workers(workers)
-        return workers
+        return self._checked(workers)
 
     def _route(self, records: Records) -> Workers:
         n_records = records.keys.size
@@ -186,8 +185,7 @@ class Simulation:
             workers = np.empty(n_records, np.int32)
             collect(dealt, first, begins, workers)
         self.n_records += n_records
-        self._require_workers(workers)
-        return workers
+        return self._checked(workers)
 
     def _decide(self, source: int, records: Records, out: Workers) -> None:
         """Let a source route its records, and measure how long it takes."""
@@ -197,10 +195,12 @@ class Simulation:
         if self.forwarding is not None:
             self.forwarding.add(source, records.keys, out)
 
-    def _require_workers(self, workers: Workers) -> None:
-        n_workers = self.tally.loads.size
-        if workers.size and not 0 <= workers.min() <= workers.max() < n_workers:
+    def _checked(self, numbers: Workers) -> Workers:
+        """Return the workers that the strategy means by its numbers, if there are such workers."""
+        n_workers = self._members.n_numbered
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_workers:
             raise RuntimeError(f"{self.strategy.name} sent a record outside 0 … {n_workers - 1}")
+        return self._members.workers_of(numbers)
 
     def _begin(self) -> None:
         """Begin an interval when it is due."""

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless.arrays import Floats, Keys
+from skewless.arrays import Floats, Keys, Workers
+from skewless.moves import moves_between
 from skewless.parameters import check_types, require_count
 from skewless.plumbing.arguments import shown
 from skewless.registry import strategy_of
@@ -146,6 +147,23 @@ def require_memory(needed: int, what: str) -> None:
         )
 
 
+def places(capacities: Floats) -> Workers | None:
+    """Return the workers that are there, in the order in which a strategy numbers them.
+
+    For a strategy that can lose only its last workers. Workers keep their numbers, but the last
+    ones take the numbers of those that have left, whose capacity is 0. None: no worker has left.
+
+    >>> places(np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0])).tolist()
+    [0, 5, 2, 4]
+    """
+    there = np.flatnonzero(capacities).astype(np.int32)
+    if there.size == capacities.size:
+        return None
+    found = np.arange(there.size, dtype=np.int32)
+    found[~np.isin(found, there)] = there[there >= there.size][::-1]
+    return found
+
+
 class Membership:
     """The workers of a run. A worker that does not take part has the capacity 0."""
 
@@ -162,6 +180,12 @@ class Membership:
             if event.kind == "join" or event.ends:
                 met.add(event.worker)
         self._refuse_what_cannot_be(events)
+        # The workers by the numbers that the strategy has for them; None: the same.
+        self._there_before: Workers | None = None
+        self._there = self._places()
+
+    def _places(self) -> Workers | None:
+        return None if self._strategy.traits.any_may_leave else places(self._told)
 
     def _refuse_what_cannot_be(self, events: Sequence[Event]) -> None:
         """Raise ValueError now rather than in the middle of a run."""
@@ -193,12 +217,6 @@ class Membership:
             return
         if not isinstance(self._strategy, Rescales):
             raise ValueError(f"events: {self._strategy.name} has a fixed number of workers")
-        gone = int(np.flatnonzero(capacities == 0)[0])
-        if not self._strategy.traits.any_may_leave and capacities[gone:].any():
-            raise ValueError(
-                f"events: with {self._strategy.name} only the last workers can leave, not worker "
-                f"{gone}"
-            )
 
     def require_clock(self, timing: Timing | None) -> None:
         """Raise ValueError if a worker fails in a run without a clock, where it has no queue."""
@@ -232,6 +250,7 @@ class Membership:
         if event.kind == "speed" and not event.told:
             return False
         self._told[event.worker] = self.capacities[event.worker]
+        self._there_before, self._there = self._there, self._places()
         return True
 
     @property
@@ -241,12 +260,26 @@ class Membership:
 
     def rescaled(self, state: Any, keys: Keys) -> tuple[Any, Moves | None]:
         """Return the state for the present workers, and the moves of `keys`, if they are known."""
-        n_workers, capacities = self._told.size, self._told
-        if not self._strategy.traits.any_may_leave:
-            n_workers = int((self._told > 0).sum())  # the others are the last ones
-            capacities = self._told[:n_workers]
-        if isinstance(self._strategy, RescalesKeys):
-            return self._strategy.rescale_keys(keys, state, n_workers, capacities)
-        if isinstance(self._strategy, Rescales):
-            return self._strategy.rescale(state, n_workers, capacities), None
-        return state, None
+        if not isinstance(self._strategy, Rescales):
+            return state, None
+        before = self._there_before
+        capacities = self._told if self._there is None else self._told[self._there]
+        if not isinstance(self._strategy, RescalesKeys):
+            return self._strategy.rescale(state, capacities.size, capacities), None
+        found, moves = self._strategy.rescale_keys(keys, state, capacities.size, capacities)
+        if before is None and self._there is None:
+            return found, moves
+        owners = np.empty((2, keys.size), np.int32)
+        for one, out, there in zip((state, found), owners, (before, self._there), strict=True):
+            self._strategy.route(keys, one, out)
+            out[:] = out if there is None else there[out]
+        return found, moves_between(keys, *owners)
+
+    @property
+    def n_numbered(self) -> int:
+        """How many workers the strategy knows of."""
+        return int(self._told.size if self._there is None else self._there.size)
+
+    def workers_of(self, numbers: Workers) -> Workers:
+        """Return the workers that the strategy means by its numbers."""
+        return numbers if self._there is None else self._there[numbers]

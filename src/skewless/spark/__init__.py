@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skewless.spark.state.operators.deduplicate import deduplicate
     from skewless.spark.state.operators.sessions import sessions
     from skewless.spark.state.operators.top_n import top_n
-    from skewless.spark.state.planning.requests import scale_to
+    from skewless.spark.state.planning.scaling import scale_to
     from skewless.spark.state.process import process
     from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
     from skewless.spark.state.reading import read_state
@@ -43,7 +43,7 @@ else:  # pyspark, pandas and numba take seconds to import
             "state.operators.deduplicate": "deduplicate",
             "state.operators.sessions": "sessions",
             "state.operators.top_n": "top_n",
-            "state.planning.requests": "scale_to",
+            "state.planning.scaling": "scale_to",
             "state.process": "process",
             "state.processor": "KeyedRecords KeyProcessor Processor Update",
             "state.reading": "read_state",

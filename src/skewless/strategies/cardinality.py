@@ -13,6 +13,7 @@ from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_t
 from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 _AT_FIRST, _AT_SECOND = 1, 2
@@ -98,11 +99,11 @@ def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class _TwoCandidates:
+class _TwoCandidates(HashedAnew):
     """What both share: two candidates per key, and windows in which everything is counted."""
 
     affinity: ClassVar[bool]
-    traits: ClassVar[Traits] = Traits(family="splitting", fan_out=2)
+    traits: ClassVar[Traits] = Traits(family="splitting", fan_out=2, ignores_speeds=True)
 
     measure: str = "keys"
     window: int = 100_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,24 @@ from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
-from skewless.kernels.space_saving import Head, head, is_hot, list_shares
+from skewless.kernels.space_saving import Head, entries, head, is_hot, list_shares, offer
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.parameters import check_types, require, require_head
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
+
+
+def _with_entries(fresh: Head, old: Head) -> Head:
+    """Return `fresh`, a head that has counted nothing, with the keys and the records of `old`.
+
+    The heaviest come first: if there is less room now, the lightest replace each other.
+    """
+    keys, counts, _ = entries(old.summary)
+    for key, count in zip(keys, counts, strict=True):
+        offer(fresh.summary, key, count)
+    return fresh
 
 
 class WChoicesState(NamedTuple):
@@ -49,7 +61,7 @@ def _route_w(keys: Keys, state: WChoicesState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class WChoices:
+class WChoices(HashedAnew):
     """Send hot keys to the least loaded of all workers, the others as `pkg` does.
 
     A key is hot when it has more than `hot_factor` / n of this source's records so far, by a
@@ -84,7 +96,7 @@ class WChoices:
     """
 
     name: ClassVar[str] = "w-choices"
-    traits: ClassVar[Traits] = Traits(family="splitting")
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     hot_factor: float = 0.2
     capacity: int | None = None
@@ -106,6 +118,10 @@ class WChoices:
     def route(self, keys: Keys, state: WChoicesState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         _route_w(read_only(keys), state, out)
+
+    def _kept(self, state: WChoicesState, fresh: WChoicesState) -> dict[str, Any]:
+        """Return the seed and the hot keys."""
+        return super()._kept(state, fresh) | {"head": _with_entries(fresh.head, state.head)}
 
 
 COUNTERS = np.dtype([("records", "i8"), ("next_refresh", "i8"), ("choices", "i8")])
@@ -179,7 +195,7 @@ def _route(keys: Keys, state: DChoicesState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class DChoices:
+class DChoices(HashedAnew):
     """Send each record to the least loaded of its key's candidates: d for hot keys, 2 for others.
 
     d is the fewest for which the hot keys fit: for every prefix of the hot keys, the load that
@@ -220,7 +236,7 @@ class DChoices:
     """
 
     name: ClassVar[str] = "d-choices"
-    traits: ClassVar[Traits] = Traits(family="splitting")
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     hot_factor: float = 0.2
     capacity: int | None = None
@@ -250,3 +266,11 @@ class DChoices:
     def route(self, keys: Keys, state: DChoicesState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         _route(read_only(keys), state, out)
+
+    def _kept(self, state: DChoicesState, fresh: DChoicesState) -> dict[str, Any]:
+        """Return the seed and the hot keys; d is computed with the next record."""
+        counters = fresh.counters.copy()
+        counters["records"] = state.counters["records"]
+        counters["next_refresh"] = np.maximum(counters["next_refresh"], counters["records"])
+        kept = {"head": _with_entries(fresh.head, state.head), "counters": counters}
+        return super()._kept(state, fresh) | kept

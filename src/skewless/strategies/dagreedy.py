@@ -23,6 +23,7 @@ from skewless.kernels.least_loaded import floor_cursor, least_count, require_cur
 from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within, require_workers
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 COUNTERS = np.dtype([("records", "i8"), ("n_free", "i8")])  # records so far, unused rows
@@ -201,7 +202,7 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class DAGreedy:
+class DAGreedy(HashedAnew):
     """Give a hot key to a new worker only when its own workers are a mean load heavier.
 
     Each hot record goes to the worker with the best score: half for already holding the key, minus
@@ -237,7 +238,7 @@ class DAGreedy:
     """
 
     name: ClassVar[str] = "dagreedy"
-    traits: ClassVar[Traits] = Traits(family="splitting")
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     interval: int = 100_000
     hot_divisor: int = 100

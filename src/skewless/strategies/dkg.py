@@ -9,13 +9,14 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
-from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
+from skewless.kernels.key_table import ABSENT, KeyTable, clear, get, key_table, put
 from skewless.kernels.least_loaded import first_least
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
-from skewless.moves import rest_by_worker
-from skewless.parameters import MOST_POINTS, check_types, require, require_count
+from skewless.moves import moves_between, rest_by_worker
+from skewless.parameters import MOST_POINTS, check_types, require, require_all_stay, require_count
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, copy_state, require_same, require_within
+from skewless.strategies.rescaling import NamesItsMoves
 from skewless.strategy import Moves, Report, Traits
 
 
@@ -81,8 +82,29 @@ def _by_bucket(rest: Floats, workers: SmallInts) -> Floats:
     return spread
 
 
+def _emptied(table: KeyTable) -> KeyTable:
+    """Return a table of the same size without keys."""
+    empty = copy_state(table)
+    clear(empty)
+    return empty
+
+
+def _deal(buckets: SmallInts, n_old: int, n_workers: int) -> None:
+    """Give away the buckets of workers that left, and a fair part to workers from `n_old` on."""
+    counts = np.bincount(buckets, minlength=n_workers)[:n_workers]
+    for bucket in np.flatnonzero(buckets >= n_workers):
+        buckets[bucket] = np.argmin(counts)
+        counts[buckets[bucket]] += 1
+    while n_old < n_workers:
+        giver, taker = int(np.argmax(counts[:n_old])), n_old + int(np.argmin(counts[n_old:]))
+        if counts[giver] <= counts[taker] + 1:
+            return
+        buckets[np.argmax(buckets == giver)] = taker
+        counts[[giver, taker]] += (-1, 1)
+
+
 @dataclass(frozen=True)
-class DKG:
+class DKG(NamesItsMoves):
     """Learn the heavy keys and the weight of buckets of light ones, then schedule both.
 
     A SpaceSaving summary finds keys above a share θ; all others are hashed into κ·n buckets, which
@@ -133,7 +155,9 @@ class DKG:
     """
 
     name: ClassVar[str] = "dkg"
-    traits: ClassVar[Traits] = Traits(family="moving", fan_out=1, moves_unnamed=True)
+    traits: ClassVar[Traits] = Traits(
+        family="moving", fan_out=1, minimal_rescale=True, moves_unnamed=True, ignores_speeds=True
+    )
 
     theta: float = 0.5
     epsilon: float = 0.5
@@ -175,8 +199,31 @@ class DKG:
             state = self._plan(report, rest, total, state)
         targets = np.empty(report.keys.size, np.int32)
         _route(read_only(report.keys), state, targets)
-        moved = origins != targets
-        return state, Moves(report.keys[moved], origins[moved], targets[moved])
+        return state, moves_between(report.keys, origins, targets)
+
+    def rescale(
+        self, state: DKGState, n_workers: int, capacities: Floats | None = None
+    ) -> DKGState:
+        """Return the state for another number of workers; differences in speed are ignored.
+
+        Workers that join take buckets from those with most, and those that leave give theirs to
+        those with fewest; a heavy key of one that leaves goes to its bucket. The next report leads
+        to a new plan.
+        """
+        require_all_stay(self.name, capacities)
+        known = np.flatnonzero((state.heavy.values != ABSENT) & (state.heavy.values < n_workers))
+        heavy = key_table(self._capacity(n_workers))
+        if heavy.keys.size < state.heavy.keys.size:  # it never shrinks, so all that stay have room
+            heavy = _emptied(state.heavy)
+        for slot in known:
+            put(heavy, state.heavy.keys[slot], state.heavy.values[slot])
+        # A bucket is a range of hashes: cut into equal parts, it has the same keys on one worker.
+        parts = -(-self.buckets * n_workers // state.buckets.size)
+        buckets = np.repeat(state.buckets, parts)
+        _deal(buckets, min(int(state.n_workers[0]), n_workers), n_workers)
+        return DKGState(
+            state.seed.copy(), heavy, buckets, np.array([n_workers]), np.zeros(1, np.int64)
+        )
 
     def _plan(self, report: Report, rest: Floats, total: float, state: DKGState) -> DKGState:
         n_workers = int(state.n_workers[0])
@@ -196,7 +243,7 @@ class DKG:
         workers = np.empty(loads.size, np.int32)
         assign(loads, order, np.zeros(n_workers), workers)
 
-        table = key_table(summary.keys.size)
+        table = _emptied(state.heavy)
         for key, worker in zip(heavy, workers, strict=False):
             put(table, key, worker)
         return state._replace(

@@ -10,11 +10,11 @@ import numpy as np
 from skewless.arrays import Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
-from skewless.moves import moves_between
 from skewless.parameters import MOST_POINTS, check_types, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import require_same
-from skewless.strategy import Moves, Traits
+from skewless.strategies.rescaling import NamesItsMoves
+from skewless.strategy import Traits
 
 
 class HashState(NamedTuple):
@@ -50,7 +50,7 @@ def _route_by_ring(keys: Keys, state: HashState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class Hash:
+class Hash(NamesItsMoves):
     """Send every record of a key to the one worker that its hash names.
 
     This is what engines do by default, and the baseline for all other strategies: no replica, no
@@ -95,7 +95,13 @@ class Hash:
     @property
     def traits(self) -> Traits:
         """One worker per key."""
-        return Traits(family="moving", fan_out=1, minimal_rescale=self.ring, any_may_leave=True)
+        return Traits(
+            family="moving",
+            fan_out=1,
+            minimal_rescale=self.ring,
+            any_may_leave=True,
+            ignores_speeds=not self.ring,
+        )
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> HashState:
         """Return the seed and, if asked for, the ring."""
@@ -132,13 +138,3 @@ class Hash:
         Without the ring, capacities are ignored, except that a worker with capacity 0 leaves.
         """
         return self._with_workers(state.seed, n_workers, capacities, float(state.ring.unit[0]))
-
-    def rescale_keys(
-        self, keys: Keys, state: HashState, n_workers: int, capacities: Floats | None = None
-    ) -> tuple[HashState, Moves]:
-        """Return the state for other workers, and which of `keys` change worker by it."""
-        rescaled = self.rescale(state, n_workers, capacities)
-        before, after = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
-        self.route(keys, state, before)
-        self.route(keys, rescaled, after)
-        return rescaled, moves_between(keys, before, after)

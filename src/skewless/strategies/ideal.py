@@ -10,6 +10,7 @@ import numpy as np
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded_all
 from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
@@ -43,7 +44,7 @@ def fair_shares(loads: Ints, n_records: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class Ideal:
+class Ideal(HashedAnew):
     """Lay the keys of a batch in a row and cut the row into n equal pieces, one per worker.
 
     This is McNaughton's wrap-around rule for machines that may interrupt a job: a key is split
@@ -74,7 +75,9 @@ class Ideal:
     """
 
     name: ClassVar[str] = "ideal"
-    traits: ClassVar[Traits] = Traits(family="splitting", decides="batch", gathers=True)
+    traits: ClassVar[Traits] = Traits(
+        family="splitting", decides="batch", gathers=True, ignores_speeds=True
+    )
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> IdealState:
         """Return the state of a source that has sent nothing."""

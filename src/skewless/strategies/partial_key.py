@@ -12,6 +12,7 @@ from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
@@ -38,7 +39,7 @@ def _route(keys: Keys, state: PartialKeyState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class PartialKey:
+class PartialKey(HashedAnew):
     """Send each record to the less loaded of its key's two hashed workers.
 
     No table and no memory of keys: both candidates follow from the hash, and each source looks
@@ -66,7 +67,7 @@ class PartialKey:
     """
 
     name: ClassVar[str] = "pkg"
-    traits: ClassVar[Traits] = Traits(family="splitting", fan_out=2)
+    traits: ClassVar[Traits] = Traits(family="splitting", fan_out=2, ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PartialKeyState:
         """Return the state of a source that has sent nothing."""

@@ -12,6 +12,7 @@ from skewless.kernels.hashing import seed_array, seeded_all
 from skewless.kernels.least_loaded import first_least
 from skewless.plumbing.compiling import kernel
 from skewless.state import require_same
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
@@ -90,7 +91,7 @@ def pack(counts: Ints, blocks: Ints, pieces: Pieces) -> I64:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class Prompt(HashedAnew):
     """Cut the heavy keys of a micro-batch to the size of a mean key, and pack all into n blocks.
 
     Keys above the cut first give one cut's worth each, round robin; the lighter ones are dealt out
@@ -122,7 +123,9 @@ class Prompt:
     """
 
     name: ClassVar[str] = "prompt"
-    traits: ClassVar[Traits] = Traits(family="splitting", decides="batch", gathers=True)
+    traits: ClassVar[Traits] = Traits(
+        family="splitting", decides="batch", gathers=True, ignores_speeds=True
+    )
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PromptState:
         """Return the seed and the number of workers."""

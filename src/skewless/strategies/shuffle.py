@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from skewless.arrays import Ints, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.plumbing.compiling import kernel
 from skewless.state import require_same, require_within
+from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
@@ -39,7 +40,7 @@ def _route(keys: Keys, state: ShuffleState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class Shuffle:
+class Shuffle(HashedAnew):
     """Send the records to the workers in turn.
 
     Perfect balance at the highest price: a frequent key soon has a replica on every worker, and all
@@ -64,7 +65,7 @@ class Shuffle:
     """
 
     name: ClassVar[str] = "shuffle"
-    traits: ClassVar[Traits] = Traits(family="splitting")
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> ShuffleState:
         """Return a round whose first worker differs by source."""
@@ -74,3 +75,7 @@ class Shuffle:
     def route(self, keys: Keys, state: ShuffleState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         _route(read_only(keys), state, out)
+
+    def _kept(self, state: ShuffleState, fresh: ShuffleState) -> dict[str, Any]:
+        """Return the next worker of the round."""
+        return {"next_worker": state.next_worker % fresh.n_workers}

@@ -242,7 +242,7 @@ class History:
             try:
                 scale_to(self.address, n_workers)
             except ValueError as error:  # both are errors of the user
-                if not re.search("holds no state yet|n must be at most", str(error)):
+                if not re.search("holds no plan yet|n must be at most", str(error)):
                     raise
 
         task = self.faults.task = Task(ask)

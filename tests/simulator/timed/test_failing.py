@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples.three_choices import ThreeChoices
 from skewless.simulator import Cluster, Event, Measuring, Timing, simulate
 from skewless.simulator.timed.clock import Clock
-from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey
+from skewless.strategies import Cascade, Fish, Hash, Mixed
 from skewless.workloads import Zipf
 
 STREAM = Zipf(z=1.2, n_keys=1_000, n_records=20_000)
@@ -212,8 +213,8 @@ def test_what_cannot_fail_is_refused():
     fail = [Event(at=5, worker=1, kind="fail")]
     with pytest.raises(ValueError, match="a worker can fail only in a run with timing"):
         simulate(Hash(), STREAM, n_workers=4, cluster=Cluster(events=fail))
-    with pytest.raises(ValueError, match="pkg has a fixed number of workers"):
-        simulate(PartialKey(), STREAM, n_workers=4, cluster=Cluster(events=fail), timing=Timing())
+    with pytest.raises(ValueError, match="three-choices has a fixed number of workers"):
+        simulate(ThreeChoices(), STREAM, n_workers=4, cluster=Cluster(events=fail), timing=Timing())
     with pytest.raises(ValueError, match="queued must be replayed unless kind is fail, not 'lost'"):
         Event(at=5, worker=1, kind="leave", queued="lost")
     with pytest.raises(ValueError, match="queued must be one of replayed, lost, not 'gone'"):

@@ -10,56 +10,24 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+from examples.three_choices import ThreeChoices
 from skewless import registry
-from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.arrays import Floats, Ints
 from skewless.metrics import imbalance
+from skewless.simulator.starting import places
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger.names import plan_name
-from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.worker_steps import last_workers
-from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey
+from skewless.strategies import Cascade, Fish, Mixed
 from skewless.strategy import Rescales
 from spark.ledger.entries import write_report, write_worker
+from spark.routing.batches import run_batch, run_task, zipf
 
 SEED = 11
 RESCALING = [name for name in registry.names() if issubclass(registry.get(name), Rescales)]
-
-
-def may_leave(name: str) -> bool:
-    return registry.make(name).traits.any_may_leave
-
-
-def zipf(n_records: int, seed: Any, z: float = 1.4) -> Keys:
-    uniform = 1.0 - np.random.default_rng(seed).random(n_records)
-    return np.minimum(uniform ** (1 / (1 - z)), 2.0**40).astype(np.uint64)
-
-
-def run_task(routing: PlanMaker, ledger: Ledger, batch: int, source: int, keys: Keys) -> Workers:
-    """Do what a task does: begin, route, report."""
-    now, state = routing.begin(ledger, batch, source)
-    workers = np.full(keys.size, -1, np.int32)
-    now.strategy.route(keys, state, workers)
-    assert keys.size == 0 or 0 <= workers.min() <= workers.max() < routing.n_workers
-    seen = now.seen()
-    if seen is not None:
-        add(seen, keys)
-    loads = np.bincount(workers, minlength=routing.n_workers)
-    write_report(ledger, batch, source, now.report(state, loads, seen, {}))
-    return workers
-
-
-def run_batch(
-    routing: PlanMaker, ledger: Ledger, batch: int, n_sources: int = 3, n_records: int = 400
-) -> Ints:
-    """Run the tasks of a batch; return the loads of the workers."""
-    loads = np.zeros(routing.n_workers, np.int64)
-    for source in range(n_sources):
-        out = run_task(routing, ledger, batch, source, zipf(n_records, [batch, source]))
-        loads += np.bincount(out, minlength=routing.n_workers)
-    return loads
 
 
 def worker_reports(
@@ -142,9 +110,11 @@ def test_what_was_learned_is_kept(ledger: Ledger) -> None:
 
 
 def test_a_strategy_that_cannot_rescale_says_so(ledger: Ledger) -> None:
-    run_batch(PlanMaker(PartialKey(), 6, SEED), ledger, 0)
-    with pytest.raises(LedgerMismatch, match="workers=6, not 8: strategy 'pkg' cannot change"):
-        run_batch(PlanMaker(PartialKey(), 8, SEED), ledger, 1)
+    run_batch(PlanMaker(ThreeChoices(), 6, SEED), ledger, 0)
+    with pytest.raises(
+        LedgerMismatch, match="workers=6, not 8: strategy 'three-choices' cannot change"
+    ):
+        run_batch(PlanMaker(ThreeChoices(), 8, SEED), ledger, 1)
 
 
 def test_the_last_number_of_workers_is_that_of_the_last_plan(ledger: Ledger) -> None:
@@ -166,7 +136,6 @@ def test_the_last_number_of_workers_is_that_of_the_last_plan(ledger: Ledger) -> 
         [[6, [1.0]]],
         [[2, [1.0, -1.0]]],
         [[2, [0.0, 0.0]]],
-        [[6, [1.0, 1.0, 0.0, 1.0, 1.0, 1.0]]],  # no worker of this strategy can leave
         [[True, None]],
     ],
 )
@@ -201,8 +170,9 @@ def test_workers_get_records_by_their_capacities(strategy: Any, ledger: Ledger) 
 # --- a worker that leaves ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", [Fish(), Hash(), Hash(ring=True)], ids=str)
-def test_any_worker_leaves_and_comes_back_by_its_capacity(strategy: Any, ledger: Ledger) -> None:
+@pytest.mark.parametrize("name", RESCALING)
+def test_any_worker_leaves_and_comes_back_by_its_capacity(name: str, ledger: Ledger) -> None:
+    strategy = registry.make(name)
     run_batch(PlanMaker(strategy, 4, SEED), ledger, 0)
     left = PlanMaker(strategy, 4, SEED, (1.0, 0.0, 1.0, 1.0))
     for batch in (1, 2, 3):
@@ -213,17 +183,15 @@ def test_any_worker_leaves_and_comes_back_by_its_capacity(strategy: Any, ledger:
     assert (run_batch(PlanMaker(strategy, 4, SEED, (1.0,) * 4), ledger, 5) > 0).all()
 
 
-@pytest.mark.parametrize("name", [n for n in RESCALING if not may_leave(n)])
-@pytest.mark.parametrize("batch", [0, 1])
-def test_a_worker_that_cannot_leave_is_refused_before_anything_is_written(
-    name: str, batch: int, ledger: Ledger
+@pytest.mark.parametrize(
+    ("left", "there"),
+    [((), None), ((5,), [0, 1, 2, 3, 4]), ((0,), [5, 1, 2, 3, 4]), ((1, 2, 5), [0, 4, 3])],
+)
+def test_the_last_workers_take_the_numbers_of_those_that_left(
+    left: tuple[int, ...], there: list[int] | None
 ) -> None:
-    strategy = registry.make(name)
-    for before in range(batch):
-        run_batch(PlanMaker(strategy, 4, SEED), ledger, before)
-    with pytest.raises(ValueError, match=r"capacities must be above 0; .* not worker 1"):
-        run_batch(PlanMaker(strategy, 4, SEED, (1.0, 0.0, 1.0, 1.0)), ledger, batch)
-    run_batch(PlanMaker(strategy, 4, SEED), ledger, batch)
+    found = places(np.array([float(worker not in left) for worker in range(6)]))
+    assert (None if found is None else found.tolist()) == there
 
 
 # --- waiting times -------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
-from skewless.spark.routing.bounded_counts import add
-from skewless.spark.routing.plans import PlanMaker, cost_units
+from skewless.spark.routing.bounded_counts import add, cost_units
+from skewless.spark.routing.plans import PlanMaker
 from skewless.state import MOST_COUNTED
 from skewless.strategies import Mixed
 from skewless.strategies.mixed import routing_table

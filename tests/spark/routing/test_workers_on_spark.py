@@ -12,8 +12,10 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import DataFrame
 
+from examples.three_choices import ThreeChoices
 from skewless import aggregations as aggs
 from skewless.metrics import imbalance
+from skewless.spark import scale_to
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.balance.explaining import explain_balance
 from skewless.spark.ledger.ledger import LedgerMismatch
@@ -148,14 +150,50 @@ def test_a_restart_with_other_workers_equals_plain_spark(
     assert balance.identity["workers"] == 2
 
 
+@pytest.mark.parametrize(
+    "strategy", ["pkg", "fish", pytest.param("cascade-ahead", marks=pytest.mark.slow)]
+)
+def test_workers_come_and_go_in_mid_stream(spark: Any, tmp_path: Path, strategy: str) -> None:
+    """16, 12 and 20 workers, a restart after that; the results are those of plain Spark."""
+    chosen = {"n": aggs.count(), "var": aggs.variance("v")}
+    ledger = str(tmp_path / "ledger")
+    for number in range(4):
+        write_file(tmp_path / "in", number, records(400, number))
+    at = {1: 12, 2: 20}  # asked for once this batch is written
+
+    def scaling(batch: int) -> None:
+        if batch in at:
+            scale_to(ledger, at[batch])
+
+    def routed(**workers: int) -> DataFrame:
+        stream = read_stream(spark, tmp_path / "in")
+        return aggregate(
+            stream, "k", chosen, strategy=strategy, seed=1, ledger=ledger, max_workers=24, **workers
+        )
+
+    ours = run(routed(workers=16), "update", tmp_path / "ours", after=scaling)
+    write_file(tmp_path / "in", 4, records(400, 4))
+    ours |= run(routed(), "update", tmp_path / "ours")  # a restart with the ledger's number
+    scale_to(ledger, 3)  # while the query is stopped
+    write_file(tmp_path / "in", 5, records(400, 5))
+    ours |= run(routed(workers=16), "update", tmp_path / "ours")
+    plain_stream = plain(read_stream(spark, tmp_path / "in"), ["k"], None, None, chosen)
+    assert_same_batches(ours, run(plain_stream, "update", tmp_path / "plain"), ["k"])
+    balance = explain_balance(ledger)
+    assert [len(batch.workers) for batch in balance.batches] == [16, 16, 12, 20, 20, 3]
+
+
 def test_a_strategy_that_cannot_rescale_refuses_other_workers(spark: Any, tmp_path: Path) -> None:
     write_file(tmp_path / "in", 0, keyed(50, 1))
     stream = read_stream(spark, tmp_path / "in", "k bigint, v bigint")
-    options: dict[str, Any] = {"strategy": "pkg", "seed": 1, "ledger": str(tmp_path / "ledger")}
+    options: dict[str, Any] = {"strategy": ThreeChoices(), "seed": 1}
+    options["ledger"] = str(tmp_path / "ledger")
     routed = route(stream, "k", workers=3, **options)
     run(routed.groupBy("worker").count(), "update", tmp_path / "checkpoint")
     with pytest.raises(LedgerMismatch, match="was written for workers=3, not 4"):
         route(stream, "k", workers=4, **options)
+    with pytest.raises(ValueError, match="max_workers: strategy 'three-choices' cannot change"):
+        route(stream, "k", workers=3, max_workers=4, **options)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +203,11 @@ def test_a_strategy_that_cannot_rescale_refuses_other_workers(spark: Any, tmp_pa
         ({"capacities": [0.0, 0.0, 0.0]}, "finite numbers of at least 0, one of them above 0"),
         ({"capacities": [1.0, 2.0, float("nan")]}, "capacities must be finite numbers"),
         (
-            {"capacities": [1.0, 0.0, 2.0], "strategy": "cascade"},
-            "cascade: capacities must be above 0; only its last workers can leave, not worker 1",
+            {"capacities": [1.0, 0.0, 2.0], "strategy": "pkg"},
+            "capacities: strategy 'pkg' ignores differences in speed",
         ),
+        ({"max_workers": 2}, r"max_workers must be at least workers \(3\), not 2"),
+        ({"max_workers": "many"}, "max_workers must be a whole number, not 'many'"),
         ({"capacities": "fast"}, "capacities must be numbers, not 'fast'"),
         (
             {"capacities": [1, 2, 3], "strategy": "pkg"},
@@ -191,9 +231,10 @@ def test_a_batch_job_goes_by_capacities(spark: Any) -> None:
     assert imbalance([loads[worker] for worker in range(3)], [1, 2, 3]) < 0.05
 
 
-def test_a_worker_of_capacity_0_gets_no_records(spark: Any) -> None:
+@pytest.mark.parametrize("strategy", ["fish", "pkg", "auto"])
+def test_a_worker_of_capacity_0_gets_no_records(spark: Any, strategy: str) -> None:
     df = spark.range(0, 3_000, 1, 2).selectExpr("id % 1000 as k")
-    routed = route(df, "k", strategy="fish", workers=3, capacities=[1, 0, 1], seed=1)
+    routed = route(df, "k", strategy=strategy, workers=3, capacities=[1, 0, 1], seed=1)
     assert {row["worker"] for row in routed.select("worker").distinct().collect()} == {0, 2}
 
 

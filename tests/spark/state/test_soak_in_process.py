@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark import KeyProcessor, scale_to
-from skewless.spark.state.planning.requests import purge_requests
+from skewless.spark.routing.requests import purge_requests
 from spark.state.chains import BEGIN, SCHEMA, random_moves
 from spark.state.without_spark import Query
 

@@ -10,7 +10,7 @@ import pytest
 
 from skewless.spark import scale_to
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
-from skewless.spark.state.planning import requests
+from skewless.spark.routing import requests
 from skewless.spark.state.versions.version_files import states_of
 from skewless.strategies import Mixed
 from spark.ledger.entries import read_workers

@@ -32,6 +32,7 @@ def aggregate(
     seed: int | None = None,
     ledger: str | None = None,
     untrusted_keys: bool | None = None,
+    max_workers: int | None = None,
     mode: Literal["update", "append"] | None = None,
 ) -> DataFrame:
     """Return one row per key, or per window and key, with the results of `aggs`.
@@ -71,7 +72,7 @@ def aggregate(
           "local", key hash or "plan", whichever should be the fastest. Key hash also for
           aggregators that do not merge. A restarted stream keeps the choice in its ledger. The
           choice is logged, and `explain` shows it.
-    workers, capacities, weight, seed, ledger, untrusted_keys
+    workers, capacities, weight, seed, ledger, untrusted_keys, max_workers
         As for `route`. "plain" and "local" route nothing, so they refuse `capacities` and `weight`.
         With "auto", `weight` chooses a strategy that routes, and `capacities` have an effect only
         if one is chosen. The others have no effect if nothing is routed.
@@ -91,6 +92,6 @@ def aggregate(
     [('A', 17.5), ('B', 5.0)]
     """
     asked = asked_for(Records.of(df).by(key), aggs, window, watermark, mode)
-    given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
+    given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys, max_workers)
     choice = choose(asked, strategy, given, weight)
     return FORMS[choice.form](asked, choice, given, weight).results(mode).toDF(*asked.names)

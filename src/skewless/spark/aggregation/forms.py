@@ -216,7 +216,7 @@ class Planned(Combined):
             asked.records,
             given.workers,
             seed,
-            capacities=given.capacities,
+            capacities=given.speeds,
             weight=self.weight,
             untrusted=given.untrusted_keys,
             packing=self._packed,
@@ -228,7 +228,7 @@ class Planned(Combined):
 
     def _packed(self, counts: KeyCounts) -> Packed:
         """Pack the keys, and note those of the first round."""
-        n_workers, capacities = self.given.workers, self.given.capacities
+        n_workers, capacities = self.given.workers, self.given.speeds
         if not self.asked.partials.merges:
             return pack(counts, n_workers, capacities, TOLERANCE, whole_keys=True)
         packed, first = pack_two_rounds(counts, n_workers, capacities, TOLERANCE)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from skewless import registry
-from skewless.parameters import require_all_stay
-from skewless.plumbing.arguments import MOST_WORKERS, whole
+from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.ledger.ledger import Ledger, given_ledger
 from skewless.spark.records import Records
@@ -28,11 +26,18 @@ class RoutingArguments:
     """What a user gave, or else what the settings of the session say."""
 
     workers: int
-    capacities: tuple[float, ...] | None
+    capacities: tuple[float, ...] | None  # of as many workers as there can be
     seed: int | None  # None: one is drawn
     ledger: Ledger | None
     untrusted_keys: bool  # whether strangers choose the keys
     measures_speeds: bool  # whether plans use the times that workers measure
+    asked: int | None  # the number of workers; None: it is that of the ledger
+    most: int  # workers that the query has room for
+
+    @property
+    def speeds(self) -> tuple[float, ...] | None:
+        """The capacities of the workers that there are at first."""
+        return None if self.capacities is None else self.capacities[: self.workers]
 
 
 def routing_arguments(
@@ -42,28 +47,52 @@ def routing_arguments(
     seed: Any = None,
     ledger: str | None = None,
     untrusted_keys: Any = None,
+    max_workers: Any = None,
 ) -> RoutingArguments:
     """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
     spark = df.sparkSession
     given = given_ledger(ledger)
-    n_workers = number_of_workers(df, settings.given_workers(workers, spark), given)
+    asked = settings.given_workers(workers, spark)
+    # The ledger comes before Spark's number, which often follows the cores: a query may restart on
+    # a machine with others. A ledger below `spark.skewless.ledger` is not known before it starts.
+    last = last_workers(given) if asked is None and given is not None and df.isStreaming else None
+    n_workers = number_of_workers(df, asked if last is None else last)
+    most = most_workers(max_workers, n_workers, asked)
+    n_workers = min(n_workers, most)
+    most = most if df.isStreaming else n_workers
     speeds = None  # equal ones are kept: workers that differed before may be equal from now on
     if capacities is not None:
-        speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
-    flags = (settings.are_untrusted(untrusted_keys, spark), settings.are_speeds_measured(spark))
-    return RoutingArguments(n_workers, speeds, settings.given_seed(seed, spark), given, *flags)
+        speeds = tuple(require_capacities(capacities, most, may_be_0=True).tolist())
+        if not any(speeds[:n_workers]):
+            raise ValueError(
+                f"capacities must be above 0 for one of the first {n_workers} workers, not "
+                f"{shown(capacities)}"
+            )
+    return RoutingArguments(
+        n_workers,
+        speeds,
+        settings.given_seed(seed, spark),
+        given,
+        settings.are_untrusted(untrusted_keys, spark),
+        settings.are_speeds_measured(spark),
+        n_workers if last is None else None,
+        most,
+    )
 
 
-def number_of_workers(df: DataFrame, given: int | None, ledger: Ledger | None = None) -> int:
-    """Return the number that was given, else the last one of the ledger, else Spark's.
+def most_workers(max_workers: Any, n_workers: int, asked: int | None) -> int:
+    """Return how many workers a query has room for; raise ValueError if too few for those asked."""
+    if max_workers is None:
+        return n_workers
+    most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
+    if most < n_workers and asked is not None:
+        raise ValueError(f"max_workers must be at least workers ({n_workers}), not {most}")
+    return most
 
-    The ledger comes before Spark's number because that number often follows the cores, and a query
-    may restart on a machine with other cores. A ledger below `spark.skewless.ledger` is not known
-    before the query starts.
-    """
+
+def number_of_workers(df: DataFrame, given: int | None) -> int:
+    """Return the number that was given, else that of Spark's shuffle partitions."""
     found: Any = given
-    if found is None and ledger is not None and df.isStreaming:
-        found = last_workers(ledger)
     if found is None:
         found = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
     return whole(found, "workers", least=1, most=MOST_WORKERS)
@@ -71,14 +100,14 @@ def number_of_workers(df: DataFrame, given: int | None, ledger: Ledger | None = 
 
 def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:
     """Raise ValueError if the strategy cannot use these capacities."""
-    if not uses_capacities(strategy):
+    # If all that are there are alike, capacities only say who has left or come back.
+    are_alike = len({speed for speed in capacities if speed > 0}) == 1
+    if not uses_capacities(strategy) and not (are_alike and isinstance(strategy, Rescales)):
         able = [repr(name) for name in registry.names() if uses_capacities(registry.get(name)())]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
             f"use one of {', '.join(able)}, or leave out capacities"
         )
-    if not strategy.traits.any_may_leave:
-        require_all_stay(strategy.name, np.array(capacities))
 
 
 def uses_capacities(strategy: AnyStrategy) -> bool:

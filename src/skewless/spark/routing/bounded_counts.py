@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I64, U64, Ints, Keys
+from skewless.arrays import I64, U64, Floats, Ints, Keys
 from skewless.kernels.hashing import mix
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED
@@ -118,3 +118,20 @@ def heaviest(counts: BoundedCounts, n_keys: int) -> tuple[Keys, Ints]:
         keys, amounts = keys[chosen], amounts[chosen]
     order = np.argsort(keys)
     return keys[order], amounts[order]
+
+
+#: What one record of weight 1 counts where records have weights.
+_UNITS = float(1 << 20)
+
+
+def cost_units(weights: Floats) -> Ints:
+    """Return weights as whole numbers, so that their sums do not depend on the order of records.
+
+    The unit is about a millionth. A weight below it counts as one unit, unless it is 0, and a
+    weight above a million as a million.
+
+    >>> cost_units(np.array([0.0, 1e-9, 0.5, 2.0])).tolist()
+    [0, 1, 524288, 2097152]
+    """
+    units = np.clip(np.ceil(weights * _UNITS), 0.0, _UNITS * _UNITS)
+    return units.astype(np.int64)

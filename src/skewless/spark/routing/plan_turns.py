@@ -3,7 +3,8 @@
 The first task of a batch that finds no plan claims it by a file. Later tasks wait for the plan
 instead of reading all reports as well. If the first task dies, the others make the plan themselves
 after a bounded wait. That is harmless: a report does not change once its batch is done, so all
-tasks read the same reports and make the same plan. A claim is not a lock either: if a filesystem
+tasks read the same reports and make the same plan. If a request of `scale_to` comes while two of
+them make it, the plan that is published first counts. A claim is not a lock either: if a filesystem
 cannot tell which was first, two tasks may hold one. `docs/exactly-once.md` names the limits.
 """
 

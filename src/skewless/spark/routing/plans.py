@@ -12,9 +12,9 @@ What a plan holds depends on what the strategy can do:
 - neither: nothing; each source continues from its last report.
 
 A plan also names, for each source, the batch of its last report. So a source that skipped some
-batches still finds its state. The plan lists the workers and how they changed, so that a query can
-be restarted with others. If measured speeds are asked for and the strategy uses them, the plan
-holds how long the last batches of each worker took.
+batches still finds its state. The plan lists the workers and how they changed: a query can be
+restarted with others, and `scale_to` changes them between two micro-batches. If measured speeds are
+asked for and the strategy uses them, the plan holds how long the last batches of each worker took.
 
 Spark's stages are barriers: when a micro-batch begins, nothing of the one before is waiting. So a
 strategy that infers the backlog of workers begins each micro-batch with idle workers.
@@ -31,23 +31,25 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints
-from skewless.parameters import require_all_stay
-from skewless.spark.ledger.entry_checks import (
-    corrupt,
-    require_plan,
-    require_report,
-    restored_from,
-    usable,
-)
+from skewless.arrays import Floats, Ints, Workers
+from skewless.simulator.starting import places
+from skewless.spark.ledger.entry_checks import require_plan, require_report, restored_from, usable
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import SOURCES, WORKERS, plan_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.routing.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
 from skewless.spark.routing.plan_turns import latest_plan, made_or_awaited
+from skewless.spark.routing.requests import (
+    NONE_TAKEN,
+    Decided,
+    decided,
+    latest_request,
+    purge_requests,
+    warn,
+)
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
-from skewless.spark.routing.worker_steps import Step, Steps, steps_about, steps_of
-from skewless.state import Unsound, copy_state
+from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_about, steps_of
+from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
 
 #: Batches whose files are kept before the one that runs. Spark replays the last one or two; the
@@ -61,8 +63,6 @@ _BASE = "base"  # a checksum of the state whose changes are held
 #: The most keys that a source reports for a batch, the heaviest of them; 16 bytes each. Twice as
 #: many are counted exactly. With more, each is counted too low by at most 1/32,768 of the records.
 REPORTED_KEYS = 1 << 15
-#: What one record of weight 1 counts where records have weights.
-_UNITS = float(1 << 20)
 #: The same for the keys of all sources together: the controller sees at most twice as many.
 _PLANNED_KEYS = 1 << 17
 
@@ -77,11 +77,12 @@ class PlanMaker:
     capacities: tuple[float, ...] | None = None  # relative speeds; None: not given
     steps: Steps = ()  # earlier workers, then these; empty: only these
     measures_speeds: bool = False  # use the times that workers report, if the strategy can
+    given: Wishes | None = None  # what this run asks for; None: these workers
 
-    def __post_init__(self) -> None:
-        """Refuse a capacity of 0 where the strategy cannot use it."""
-        if self.capacities is not None and not self.strategy.traits.any_may_leave:
-            require_all_stay(self.strategy.name, np.array(self.capacities))
+    @property
+    def wishes(self) -> Wishes:
+        """What this run asks for, whichever workers it has now."""
+        return self.given or Wishes(self.n_workers, self.n_workers, self.capacities)
 
     @property
     def history(self) -> Steps:
@@ -109,8 +110,9 @@ class PlanMaker:
             plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
             if batch % _PURGE_EVERY == 0:
                 ledger.purge(batch - KEPT_BATCHES)
+                purge_requests(ledger)
         require_plan(plan)
-        now = self._after(self._steps_of(plan))
+        now, _ = self._next(plan, None)
         if not _holds(plan, _SHARED):
             return now, now._own(ledger, plan, source)
         state = now._shared(plan, source)
@@ -126,8 +128,9 @@ class PlanMaker:
         """Return the plan for `batch`, from the last one before it and its reports."""
         last = latest_plan(ledger, before=batch)
         if last is None:
-            begun = Entry({"sources": _ints([]), "reported": _ints([])}, {"after": -1})
-            return Entry(begun.arrays, begun.about | steps_about(self.history))
+            # A request counts from the next batch on: this one may be a replay that runs after it.
+            about = {"after": -1, "request": NONE_TAKEN} | self._about()
+            return Entry({"sources": _ints([]), "reported": _ints([])}, about)
         before, plan = last
         require_plan(plan)
         reported = dict(
@@ -138,18 +141,28 @@ class PlanMaker:
         first = next(reports, None)
         reports = reports if first is None else chain([first], reports)
         # The workers of that batch differ from the plan's if the query was restarted with others.
-        then = self._with(self._steps_of(plan if first is None else first[1]))
-        following = self._after(then.history)
-        measured = self._measured(ledger, before, plan)
+        told = plan if first is None else first[1]
+        then = self._with(steps_of(told, self.history))
+        following, numbers = self._next(told, latest_request(ledger), plan.about.get("request"))
+        measured = following._measured(ledger, before, plan)
         next_plan = following._learned(then, plan, reports, measured)
         reported |= dict.fromkeys(now, before)
         sources = sorted(s for s, at in reported.items() if at >= batch - KEPT_BATCHES)
         next_plan.arrays["sources"] = _ints(sources)
         next_plan.arrays["reported"] = _ints([reported[source] for source in sources])
         next_plan.arrays.update(measured)
-        next_plan.about["after"] = before
-        next_plan.about.update(steps_about(following.history))
+        next_plan.about.update({"after": before, "request": numbers.taken} | following._about())
+        if numbers.warning is not None:
+            next_plan.about["warned"] = numbers.warning
+            if plan.about.get("warned") != numbers.warning:
+                warn(numbers.warning)
         return next_plan
+
+    def _about(self) -> dict[str, Any]:
+        """Return what an entry says about the workers: so far, asked for, and possible."""
+        about = {**self.wishes._asdict(), "rescales": isinstance(self.strategy, Rescales)}
+        about["speeds"] = None if self.wishes.speeds is None else list(self.wishes.speeds)
+        return steps_about(self.history) | about
 
     def _measured(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
         """Read the times that the workers took, if they are used."""
@@ -157,41 +170,53 @@ class PlanMaker:
             return {}
         return last_batches(plan, dict(ledger.reports(WORKERS, before)), self.n_workers)
 
-    def _steps_of(self, entry: Entry) -> Steps:
-        """Return the workers so far of an entry; LedgerCorrupt if one left that cannot leave."""
-        steps = steps_of(entry, self.history)
-        if not self.strategy.traits.any_may_leave:
-            for _, speeds in steps:
-                if speeds is not None and 0.0 in speeds:
-                    text = f"worker_steps: no worker of {self.strategy.name!r} can have capacity 0"
-                    raise corrupt(entry, Unsound(text))
-        return steps
-
     def _with(self, steps: Steps) -> PlanMaker:
         """Return the maker for the workers of the last of these steps."""
         if steps == self.history:
             return self
-        n_workers, capacities = steps[-1]
-        return replace(self, n_workers=n_workers, capacities=capacities, steps=steps)
+        n_workers, speeds = steps[-1]
+        return replace(self, n_workers=n_workers, capacities=speeds, steps=steps, given=self.wishes)
 
-    def _after(self, steps: Steps) -> PlanMaker:
-        """Return the maker for the same workers, after these steps."""
+    def _next(
+        self, told: Entry, request: tuple[int, int] | None, taken: Any = None
+    ) -> tuple[PlanMaker, Decided]:
+        """Return the maker for the workers that follow those of an entry, and what decided them."""
+        steps = steps_of(told, self.history)
         n_last, last_speeds = steps[-1]
-        own = self.capacities
-        if n_last == self.n_workers and own in (None, last_speeds):
-            return self._with(steps)
+        asked, most, speeds = self.wishes
+        before = {"asked": told.about.get("asked", n_last), "request": taken}
+        # A run without a number goes on as if it had asked for that of the run before.
+        asked = before["asked"] if asked is None else asked
+        following = replace(self, given=Wishes(asked, most, speeds))
+        numbers = decided(asked, most, request, n_last, before)
+        n_workers = numbers.n_workers
+        own = None if speeds is None else speeds[:n_workers]
+        if n_workers == n_last and own in (None, last_speeds):
+            return following._with(steps), numbers
         if not isinstance(self.strategy, Rescales):
             raise LedgerMismatch(
-                f"the ledger was written for workers={n_last}, not {self.n_workers}: strategy "
+                f"the ledger was written for workers={n_last}, not {n_workers}: strategy "
                 f"{self.strategy.name!r} cannot change the number of workers. Use another ledger "
                 f"folder, or workers={n_last}"
             )
-        return self._with((*steps, (self.n_workers, own)))
+        return following._with((*steps, (n_workers, own))), numbers
+
+    def _places(self, step: Step) -> Workers | None:
+        """Return the workers by the numbers that the strategy has for them; None: the same."""
+        is_able = self.strategy.traits.any_may_leave or step[1] is None
+        return None if is_able else places(np.array(step[1]))
 
     def _rescaled(self, state: Any, step: Step) -> Any:
-        n_workers, speeds = step
+        (n_workers, speeds), there = step, self._places(step)
         capacities = None if speeds is None else np.array(speeds)
+        if capacities is not None and there is not None:
+            n_workers, capacities = there.size, capacities[there]
         return self.strategy.rescale(state, n_workers, capacities)  # type: ignore[attr-defined]
+
+    def workers_of(self, numbers: Workers) -> Workers:
+        """Return the workers that a strategy means by its numbers: others may have left."""
+        there = self._places(self.history[-1])
+        return numbers if there is None else there[numbers]
 
     def _advanced(self, state: Any, steps: Steps) -> Any:
         """Return a state that went through `steps` so far, rescaled to this maker's workers."""
@@ -225,7 +250,7 @@ class PlanMaker:
             if spent is not None:
                 told.arrays["spent"] = spent
         sent = {"loads": loads} if costs is None else {"loads": loads, "costs": costs}
-        return Entry(told.arrays | sent, told.about | steps_about(self.history) | about)
+        return Entry(told.arrays | sent, told.about | self._about() | about)
 
     def _checked(
         self, reports: Iterator[tuple[int, Entry]], sources: list[int]
@@ -233,7 +258,7 @@ class PlanMaker:
         """Yield the reports after a check, and append the source of each to `sources`."""
         with_keys = isinstance(self.strategy, Rebalances)
         for source, report in reports:
-            n_workers = self._steps_of(report)[-1][0]
+            n_workers = steps_of(report, self.history)[-1][0]
             require_report(report, n_workers, with_keys=with_keys)
             sources.append(source)
             yield source, report
@@ -251,14 +276,12 @@ class PlanMaker:
         """
         if isinstance(self.strategy, Rebalances):
             state = then._shared(plan, 0) if _holds(plan, _SHARED) else then.start(0)
-            report = _summed(
-                (report for _, report in reports), self.strategy, state, then.n_workers
-            )
+            report = then._summed((report for _, report in reports), state)
             state, _ = self.strategy.rebalance(report, copy_state(state))
             return self._entry(_SHARED, self._advanced(state, then.history))
         if isinstance(self.strategy, Merges):
             parts = [self._part(report, _OWN, source) for source, report in reports]
-            if not parts and self.history == self._steps_of(plan):
+            if not parts and self.history == steps_of(plan, self.history):
                 return _only(plan, _SHARED)
             if not parts and not _holds(plan, _SHARED):
                 return Entry({})
@@ -269,6 +292,30 @@ class PlanMaker:
             return self._entry(_SHARED, merged)
         deque(reports, maxlen=0)  # only their sources are of interest
         return Entry({})
+
+    def _summed(self, reports: Iterator[Entry], state: Any) -> Report:
+        """Return the keys of all sources with their loads; the state of every key weighs the same.
+
+        The load of each worker is known exactly. The part that no listed key accounts for is its
+        rest: sources leave out light keys, and so does the sum over all sources. Of m records on
+        average, a worker gets m ± √m by chance.
+        """
+        counts = bounded_counts(_PLANNED_KEYS)
+        loads = np.zeros(self.n_workers)
+        n_records = 0
+        for report in reports:
+            add(counts, report.arrays["keys"], report.arrays["counts"])
+            loads += report.arrays.get("spent", report.arrays["loads"])
+            n_records += int(report.arrays["loads"].sum())
+        there = self._places(self.history[-1])
+        loads = loads if there is None else loads[there]
+        keys, amounts = heaviest(counts, 2 * _PLANNED_KEYS)
+        owners = np.full(keys.size, -1, np.int32)
+        self.strategy.route(keys, copy_state(state), owners)
+        rest = np.maximum(loads - np.bincount(owners, weights=amounts, minlength=loads.size), 0.0)
+        costs = amounts.astype(np.float64)
+        noise = float(max(n_records / loads.size, 1.0) ** -0.5)
+        return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None, noise)
 
     def _told(self, state: Any) -> Any:
         """Return the state as the ledger keeps it: whole, or condensed if a merge needs less."""
@@ -311,14 +358,14 @@ class PlanMaker:
 
     def _state(self, entry: Entry, prefix: str, source: int) -> Any:
         """Return the state of an entry, rescaled from its workers to this maker's."""
-        then = self._with(self._steps_of(entry))
+        then = self._with(steps_of(entry, self.history))
         told = then._restored(entry, prefix, source)
         whole = then._merged([told]) if isinstance(self.strategy, Condenses) else told
         return self._advanced(whole, then.history)
 
     def _part(self, entry: Entry, prefix: str, source: int) -> Any:
         """Return the state that an entry keeps for merging, rescaled to this maker's workers."""
-        if self._steps_of(entry) == self.history:
+        if steps_of(entry, self.history) == self.history:
             return self._restored(entry, prefix, source)
         return self._told(self._state(entry, prefix, source))
 
@@ -337,19 +384,6 @@ class PlanMaker:
         return self.start(source)
 
 
-def cost_units(weights: Floats) -> Ints:
-    """Return weights as whole numbers, so that their sums do not depend on the order of records.
-
-    The unit is about a millionth. A weight below it counts as one unit, unless it is 0, and a
-    weight above a million as a million.
-
-    >>> cost_units(np.array([0.0, 1e-9, 0.5, 2.0])).tolist()
-    [0, 1, 524288, 2097152]
-    """
-    units = np.clip(np.ceil(weights * _UNITS), 0.0, _UNITS * _UNITS)
-    return units.astype(np.int64)
-
-
 def _holds(entry: Entry, prefix: str) -> bool:
     return prefix + _BASE in entry.about or any(name.startswith(prefix) for name in entry.arrays)
 
@@ -359,29 +393,6 @@ def _only(entry: Entry, prefix: str) -> Entry:
     arrays = {name: array for name, array in entry.arrays.items() if name.startswith(prefix)}
     about = {name: value for name, value in entry.about.items() if name.startswith(prefix)}
     return Entry(arrays, about)
-
-
-def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_workers: int) -> Report:
-    """Return the keys of all sources with their loads; the state of every key weighs the same.
-
-    The load of each worker is known exactly. The part that no listed key accounts for is its rest:
-    sources leave out light keys, and so does the sum over all sources. Of m records on average, a
-    worker gets m ± √m by chance.
-    """
-    counts = bounded_counts(_PLANNED_KEYS)
-    loads = np.zeros(n_workers)
-    n_records = 0
-    for report in reports:
-        add(counts, report.arrays["keys"], report.arrays["counts"])
-        loads += report.arrays.get("spent", report.arrays["loads"])
-        n_records += int(report.arrays["loads"].sum())
-    keys, amounts = heaviest(counts, 2 * _PLANNED_KEYS)
-    owners = np.full(keys.size, -1, np.int32)
-    strategy.route(keys, copy_state(state), owners)
-    rest = np.maximum(loads - np.bincount(owners, weights=amounts, minlength=n_workers), 0.0)
-    costs = amounts.astype(np.float64)
-    noise = float(max(n_records / n_workers, 1.0) ** -0.5)
-    return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None, noise)
 
 
 def _ints(values: Any) -> Any:

@@ -29,8 +29,9 @@ from skewless.spark.routing.query_ledger import query_ledger, state_identity
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import draw_seed, log_seed
 from skewless.spark.routing.speeds import uses_speeds
+from skewless.spark.routing.worker_steps import Wishes
 from skewless.spark.worker_python import require_skewless
-from skewless.strategy import AnyStrategy
+from skewless.strategy import AnyStrategy, Rescales
 
 #: The strategy that decides online where the user names none.
 DEFAULT_STRATEGY = "cascade-ahead"
@@ -51,6 +52,7 @@ def route(
     seed: int | None = None,
     ledger: str | None = None,
     untrusted_keys: bool | None = None,
+    max_workers: int | None = None,
     column: str = "worker",
 ) -> DataFrame:
     """Return `df` with the worker of every record, each record in the partition of its worker.
@@ -84,8 +86,8 @@ def route(
         another number if its strategy can rescale.
     capacities
         Relative speeds of the workers, one number for each. Only strategies that can rescale
-        accept them. A stream may be restarted with other speeds. None: those in its ledger. With
-        a plan, `fish` and `hash`, a worker of capacity 0 gets no records.
+        accept them. A stream may be restarted with other speeds. None: those in its ledger. A
+        worker of capacity 0 gets no records. With `max_workers`, give so many numbers.
     weight
         What a record costs: a numeric column, for strategies that weigh records. Null, NaN,
         infinity and negative numbers count as 1.
@@ -101,6 +103,9 @@ def route(
     untrusted_keys
         Whether strangers choose the keys. None: `spark.skewless.untrustedKeys`. If true, a slower
         keyed hash replaces `xxhash64`: see `docs/chosen-keys.md`.
+    max_workers
+        The most workers that `scale_to` may ask for while the stream runs; so many partitions there
+        are. None: `workers`. A batch ignores it.
     column
         The name of the new column.
 
@@ -129,10 +134,13 @@ def route(
             "weight": weight,
             "seed": seed,
             "untrusted_keys": untrusted_keys,
+            "max_workers": max_workers,
             "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
         }
         return placed(records, _followed(records, plan, others), column)
-    given = arguments.routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
+    given = arguments.routing_arguments(
+        df, workers, capacities, seed, ledger, untrusted_keys, max_workers
+    )
     if isinstance(strategy, str) and strategy == AUTO:
         if records.key.is_collated:
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
@@ -160,7 +168,7 @@ def _plan(records: Records, weight: str | Column | None, given: RoutingArguments
     seed = draw_seed() if given.seed is None else given.seed
     if given.seed is None:
         log_seed(seed)
-    speeds, untrusted = given.capacities, given.untrusted_keys
+    speeds, untrusted = given.speeds, given.untrusted_keys
     return made_plan(
         records, given.workers, seed, capacities=speeds, weight=weight, untrusted=untrusted
     )
@@ -195,6 +203,11 @@ def make_router(
     chosen = registry.strategy_of(strategy)
     if given.capacities is not None:
         arguments.require_rescaling(chosen, given.capacities)
+    if given.most > given.workers and not isinstance(chosen, Rescales):
+        raise ValueError(
+            f"max_workers: strategy {chosen.name!r} cannot change the number of workers; leave out "
+            f"max_workers, or give {given.workers}, not {given.most}"
+        )
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
@@ -218,7 +231,10 @@ def make_router(
         )
     if not df.isStreaming and given.seed is None:
         log_seed(query.seed)
-    plans = PlanMaker(chosen, given.workers, query.seed, given.capacities, measures_speeds=measures)
+    wishes = Wishes(given.asked, given.most, given.capacities)
+    plans = PlanMaker(
+        chosen, given.workers, query.seed, given.speeds, measures_speeds=measures, given=wishes
+    )
     return Router(plans, query, given.untrusted_keys)
 
 
@@ -242,4 +258,4 @@ def routed(
     # neither evaluate it twice nor move a filter below it.
     worker: Column = arrow_udf(function, "int").asNondeterministic()(*inputs)
     with_workers = df.withColumn(column, worker)
-    return with_workers.repartitionById(router.plans.n_workers, F.col(quoted(column)))
+    return with_workers.repartitionById(router.plans.wishes.most, F.col(quoted(column)))

@@ -13,9 +13,9 @@ import pyarrow as pa
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.parameters import require_weights
 from skewless.spark.ledger.names import SOURCES, report_name
-from skewless.spark.routing.bounded_counts import add
+from skewless.spark.routing.bounded_counts import add, cost_units
 from skewless.spark.routing.key_hashes import keyed_hashes
-from skewless.spark.routing.plans import PlanMaker, cost_units
+from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.this_task import this_task
 from skewless.state import MOST_COUNTED
@@ -39,7 +39,7 @@ class Router:
             state = plans.start(task.partition)
         else:
             plans, state = plans.begin(ledger, int(task.batch or 0), task.partition)
-        loads = np.zeros(self.plans.n_workers, np.int64)
+        loads = np.zeros(plans.n_workers, np.int64)
         spent: Ints | None = None  # what keys cost by worker, where the strategy learns from keys
         costs: Floats | None = None  # what records cost by worker, where they have weights
         seen = None if ledger is None else plans.seen()
@@ -54,7 +54,7 @@ class Router:
             begin = time.perf_counter()
             parts = [self._read(columns, plans.seed) for columns in some]
             keys, weights = _joined(parts)
-            workers = self._decide(keys, weights, state)
+            workers = plans.workers_of(self._decide(keys, weights, state))
             loads += np.bincount(workers, minlength=loads.size)
             if weights is not None:
                 cost = np.bincount(workers, weights, loads.size).astype(np.float64)
@@ -91,7 +91,7 @@ class Router:
         return first, costs
 
     def _decide(self, keys: Keys, weights: Floats | None, state: Any) -> Workers:
-        """Return the worker of each record of one batch."""
+        """Return the worker of each record of one batch, as the strategy numbers them."""
         strategy = self.plans.strategy
         workers = np.full(keys.size, -1, np.int32)
         if weights is None:

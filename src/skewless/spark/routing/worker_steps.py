@@ -7,7 +7,7 @@ read, the steps that its entry does not have yet are applied to it.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import usable
@@ -20,8 +20,18 @@ from skewless.state import require_that
 Step = tuple[int, tuple[float, ...] | None]
 Steps = tuple[Step, ...]
 
+
+class Wishes(NamedTuple):
+    """What a run of a query asks for; the ledger says what its workers are."""
+
+    asked: int | None  # the number that the user gave; None: that of the ledger
+    most: int  # workers that the query has room for: its partitions
+    speeds: tuple[float, ...] | None = None  # one for each of them; None: those of the ledger
+
+
 _NAME = "worker_steps"
-_MOST_STEPS = 1_000
+#: A source begins with all of them in turn, so their number is bounded.
+MOST_STEPS = 1_000
 #: The strategy that routes nothing: its ledger has no workers.
 _WITHOUT_WORKERS = "local"
 
@@ -38,7 +48,7 @@ def steps_of(entry: Entry, otherwise: Steps) -> Steps:
     found = entry.about[_NAME]
     with usable(entry):
         require_that(isinstance(found, list), f"{_NAME} must be a list")
-        require_that(1 <= len(found) <= _MOST_STEPS, f"{_NAME} must be 1 to {_MOST_STEPS} steps")
+        require_that(1 <= len(found) <= MOST_STEPS, f"{_NAME} must be 1 to {MOST_STEPS} steps")
         return tuple(_step(step) for step in found)
 
 

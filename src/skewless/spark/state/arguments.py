@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from skewless import registry
-from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
+from skewless.plumbing.arguments import shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, given_ledger
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
-from skewless.spark.routing.arguments import number_of_workers
+from skewless.spark.routing.arguments import most_workers, number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
 from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.state.grouping import SentColumns
@@ -91,12 +91,8 @@ def placed(
     last = None
     if asked is None and ledger is not None and records.is_stream:
         last = bases.newest(ledger)
-    first = most = number_of_workers(records.df, asked if last is None else last.workers)
-    max_workers = placement.get("max_workers")
-    if max_workers is not None:
-        most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
-        if most < first and asked is not None:
-            raise ValueError(f"max_workers must be at least workers ({first}), not {most}")
+    first = number_of_workers(records.df, asked if last is None else last.workers)
+    most = most_workers(placement.get("max_workers"), first, asked)
     capacities = speeds(placement.get("capacities"), most)
     untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
     seed = given_seed(placement.get("seed"), records.spark)

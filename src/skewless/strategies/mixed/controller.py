@@ -29,6 +29,7 @@ from skewless.strategies.mixed.goals import (
 )
 from skewless.strategies.mixed.phases import Attempt, Problem, attempt, new_owners, problem
 from skewless.strategies.mixed.routing_table import Entries, TableState
+from skewless.strategies.rescaling import NamesItsMoves
 from skewless.strategy import Moves, Report, Traits
 
 #: Plans for one report. Goals depend on where keys are, so each could seem better than the last.
@@ -41,7 +42,7 @@ _COMPACT_ERROR = 0.02
 
 
 @dataclass(frozen=True)
-class TableRouting(ABC):
+class TableRouting(NamesItsMoves, ABC):
     """A routing table over a ring, and a controller that makes a plan when loads are uneven.
 
     The parameters are those of `Mixed`.
@@ -81,14 +82,6 @@ class TableRouting(ABC):
         """Return the state for other workers; the next rebalance evens out their loads."""
         require_all_stay(type(self).__name__, capacities)
         return routing_table.rescaled(state, n_workers, capacities)
-
-    def rescale_keys(
-        self, keys: Keys, state: TableState, n_workers: int, capacities: Floats | None = None
-    ) -> tuple[TableState, Moves]:
-        """Return the state for other workers, and which of `keys` change worker by it."""
-        rescaled = self.rescale(state, n_workers, capacities)
-        before, after = routing_table.owners(keys, state), routing_table.owners(keys, rescaled)
-        return rescaled, moves_between(keys, before, after)
 
     def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
         """Return the plan for the next window; while loads are within bounds, the same as before.

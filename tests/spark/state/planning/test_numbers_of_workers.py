@@ -10,7 +10,7 @@ import pytest
 
 from skewless.spark import scale_to
 from skewless.spark.ledger import Ledger
-from skewless.spark.state.planning.requests import purge_requests
+from skewless.spark.routing.requests import purge_requests
 from spark.state.chains import SCHEMA, chain, chained, in_order, records
 from spark.state.without_spark import Query
 

@@ -13,7 +13,7 @@ import pytest
 from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.purging import KEPT_RUNS
-from skewless.spark.state.planning.requests import latest_request, purge_requests
+from skewless.spark.routing.requests import latest_request, purge_requests
 from skewless.spark.state.process import _n_kept
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.held_state import HeldState
@@ -105,7 +105,7 @@ def test_only_keys_that_must_move_do(tmp_path: Path, before: int, after: int) ->
 
 
 def test_a_number_of_workers_above_the_limit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no state yet"):
+    with pytest.raises(ValueError, match="holds no plan yet"):
         scale_to(str(tmp_path), 2)
     Query(tmp_path, chain(), SCHEMA, most=4).step(0, records(5, 0))
     with pytest.raises(ValueError, match=r"n must be at most 4, which is max_workers"):

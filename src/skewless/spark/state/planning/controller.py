@@ -10,9 +10,10 @@ import numpy as np
 
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name, state_plan_name
-from skewless.spark.state.planning import requests, spread_keys, state_plan
+from skewless.spark.routing import requests
+from skewless.spark.routing.requests import Decided
+from skewless.spark.state.planning import spread_keys, state_plan
 from skewless.spark.state.planning.placing import Placing, speeds_of
-from skewless.spark.state.planning.requests import Decided
 from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule
 from skewless.spark.state.planning.state_plan import Moving, Observed, StatePlan, from_entry
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_reports

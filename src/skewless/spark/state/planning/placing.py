@@ -41,14 +41,17 @@ _ROW = pa.schema(
 PLACES = from_arrow_schema(_ROW)
 
 
+def can_place(strategy: AnyStrategy) -> bool:
+    """Return whether a strategy gives each key one worker, by a ring that can be rescaled."""
+    is_moving = strategy.traits.family == "moving" and strategy.traits.fan_out == 1
+    return is_moving and isinstance(strategy, Rescales) and hasattr(strategy.start(1, 0), "ring")
+
+
 def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
     """Return a strategy that gives each key one worker by a ring; raise ValueError for another."""
     if isinstance(strategy, Hash) and not strategy.ring:
         strategy = replace(strategy, ring=True)  # else most keys would move with every rescale
-    traits = strategy.traits
-    is_moving = traits.family == "moving" and traits.fan_out == 1
-    may_rescale = is_moving and isinstance(strategy, Rescales)
-    if not may_rescale or not hasattr(strategy.start(1, 0), "ring"):
+    if not can_place(strategy):
         raise ValueError(
             f"{argument}: {strategy.name!r} cannot place keyed state, which lives on one worker "
             "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"

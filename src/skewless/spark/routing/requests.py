@@ -12,11 +12,9 @@ import logging
 import time
 from typing import Any, NamedTuple
 
-from skewless.plumbing.arguments import MOST_WORKERS, whole
+from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, read_statement, statement
-from skewless.spark.ledger.names import REQUEST, REQUESTS, request_name, state_plan_name
-from skewless.spark.state.planning.state_plan import more_of
-from skewless.spark.state.versions import bases
+from skewless.spark.ledger.names import REQUEST, REQUESTS, request_name
 
 _LOGGER = logging.getLogger("skewless")
 #: The number before the first request: none has been followed yet.
@@ -26,45 +24,12 @@ NONE_TAKEN = -1
 _TRIES, _PAUSE_S = 5, 0.1
 
 
-def scale_to(ledger: str, n: int) -> None:
-    """Ask a running query of `process` to use `n` workers from the next micro-batch on.
-
-    Only keys that must move do so: new workers take their share from the others, and the keys of
-    workers that leave are spread over the rest. Returns at once. A query that does not run follows
-    the request when it is restarted.
-
-    Parameters
-    ----------
-    ledger
-        The ledger of the query: what was given as `ledger=`, or the query's folder below
-        `spark.skewless.ledger`.
-    n
-        The number of workers, at most the query's `max_workers`.
-
-    Examples
-    --------
-    >>> scale_to("/data/clicks/ledger", 12)  # doctest: +SKIP
-    """
-    opened = Ledger(ledger)
-    wanted = whole(n, "n", least=1, most=MOST_WORKERS)
-    found = bases.newest(opened)
-    entry = None if found is None else opened.read(state_plan_name(found.batch, found.run))
-    if entry is None:
-        raise ValueError(
-            f"ledger: {opened.place} holds no state yet: scale_to needs a query of process "
-            "that has finished a micro-batch; give workers= instead"
-        )
-    most = more_of(entry).get("most")
-    if type(most) is int and wanted > most:
-        raise ValueError(
-            f"n must be at most {most}, which is max_workers of the query, not {wanted}: restart "
-            f"the query with max_workers={wanted} or more"
-        )
-    files = opened.files
-    first = 1 + max(_numbers(opened), default=-1)
+def ask(ledger: Ledger, n_workers: int) -> None:
+    """Write a request for this many workers."""
+    first = 1 + max(_numbers(ledger), default=-1)
     for number in itertools.count(first):  # another request may come at the same moment
-        content = statement("scale", {"workers": wanted, "number": number})
-        if files.create(request_name(number), content) == content:
+        content = statement("scale", {"workers": n_workers, "number": number})
+        if ledger.files.create(request_name(number), content) == content:
             return
 
 
@@ -153,4 +118,4 @@ def decided(
 
 def warn(warning: str) -> None:
     """Log that the number is not the one that was asked for."""
-    _LOGGER.warning("process: %s", warning)
+    _LOGGER.warning("workers: %s", warning)

@@ -1,0 +1,47 @@
+"""What several small strategies do when the number of workers changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skewless.arrays import Floats, Keys
+from skewless.moves import Moves, moves_between
+from skewless.parameters import require_all_stay
+
+
+class HashedAnew:
+    """The `rescale` of strategies that hash; `_kept` says what of a state is still true after it.
+
+    What was sent before says nothing about a key's new candidates. So loads and windows begin anew,
+    as those of a source that has sent nothing. Only the seed stays, and the hot keys of a strategy
+    that remembers them.
+    """
+
+    def rescale(self: Any, state: Any, n_workers: int, capacities: Floats | None = None) -> Any:
+        """Return the state for another number of workers; differences in speed are ignored.
+
+        All keys are hashed anew, so half of them or more change worker. Loads begin anew.
+        """
+        require_all_stay(self.name, capacities)
+        fresh = self.start(n_workers, 0)
+        return fresh._replace(**self._kept(state, fresh))
+
+    def _kept(self, state: Any, fresh: Any) -> dict[str, Any]:
+        """Return the fields that stay as they are; `fresh` is a state for the new workers."""
+        return {"seed": state.seed.copy()}
+
+
+class NamesItsMoves:
+    """The `rescale_keys` of the moving family, whose routing changes no state."""
+
+    def rescale_keys(
+        self: Any, keys: Keys, state: Any, n_workers: int, capacities: Floats | None = None
+    ) -> tuple[Any, Moves]:
+        """Return the state for other workers, and which of `keys` change worker by it."""
+        rescaled = self.rescale(state, n_workers, capacities)
+        before, after = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+        self.route(keys, state, before)
+        self.route(keys, rescaled, after)
+        return rescaled, moves_between(keys, before, after)
