@@ -110,6 +110,18 @@ def balance(records: Sequence[Row]) -> str:
     return markdown(f"{heads} | imbalance: hash", rows, 2)
 
 
+def planned_shuffles(records: Sequence[Row]) -> str:
+    """Return what planning and routing take, in parts of a plain shuffle: no work follows."""
+    rows = []
+    for one in measured(records, "shuffle"):
+        ratios = [
+            f"{one.fact('plan', name) / one.fact('hash', name):.2f}"
+            for name in ("alone", "seconds")
+        ]
+        rows.append([one.about["says"], f"{one.about['records']:,}", *ratios])
+    return markdown("table | records | on one slot | on 32 slots", rows, 1)
+
+
 def ten_rows(records: Sequence[Row]) -> str:
     """Return the rows of the README."""
     rows = []
@@ -156,6 +168,7 @@ REPORT = Report(
         (BENCHMARKS, "ways summary"): summary,
         (BENCHMARKS, "forms of aggregate"): partial(by_way, family="aggregate", facts={}),
         (BENCHMARKS, "planned balance"): balance,
+        (BENCHMARKS, "planned shuffles"): planned_shuffles,
         ("docs/skewed-writes.md", "skewed writes"): partial(
             by_way, family="write", facts=_FILES | _LARGEST
         ),

@@ -38,7 +38,7 @@ class KeyPlan:
     loads
         The load of each worker: records, or the sum of their weights.
     n_keys
-        How many keys were counted.
+        How many keys were counted; of a sample, those that were seen.
     made
         How the plan was made.
     """
@@ -78,11 +78,12 @@ class KeyPlan:
 
     def __str__(self) -> str:
         """Return the plan as a table: what was counted, and the keys that are listed."""
-        how = "all records" if self.made.counted == "exact" else "a sample"
+        is_exact = self.made.counted == "exact"
+        how, least = ("all records", "") if is_exact else ("a sample", "at least ")
         unit = "records" if self.made.weight is None else f"of {self.made.weight}"
         unit += f" and {number(self.made.per_key, 1)} a key" if self.made.per_key else ""
         lines = [
-            f"{number(sum(self.loads))} {unit}, {number(self.n_keys)} keys of "
+            f"{number(sum(self.loads))} {unit}, {least}{number(self.n_keys)} keys of "
             f"{', '.join(map(printable, self.made.key))}, counted in {how}",
             f"{self.n_workers} workers, imbalance {percent(self.imbalance)} "
             f"(tolerance {percent(self.made.tolerance)}), {number(len(self.table))} keys in the "

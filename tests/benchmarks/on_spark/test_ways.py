@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
 from benchmarks.on_spark import by_replay, ways_tables
 from benchmarks.on_spark.ways import FAMILIES, Cell
 from benchmarks.records import PROJECT, read_records
-from benchmarks.streams import stream_table
+from benchmarks.streams import N_HOT, stream_table
 
 
 def rows(cell: Cell, said: str | None, **seconds: list[float]) -> list[dict[str, Any]]:
@@ -86,13 +87,32 @@ def test_a_stream_is_generated_or_a_file_of_the_folder(tmp_path: Path):
     assert generated.column_names == letters.column_names == ["key", "x", "w", "c0"]
 
 
+def test_a_few_hot_keys_take_their_part_of_a_stream():
+    stream = stream_table("Hot 0.25", 10_000, 1_000, 0, None)
+    assert stream is not None
+    counts = Counter(stream["key"].to_pylist()).most_common()
+    hot, light = counts[:N_HOT], counts[N_HOT:]
+    assert sum(n for _, n in hot) == pytest.approx(2_500, rel=0.1)
+    assert max(n for _, n in light) < 30 < min(n for _, n in hot)
+
+
+def test_what_planning_costs_is_a_ratio_on_one_slot_and_on_many():
+    cell = replace(CELL, says="10 columns", family="shuffle")
+    measured = rows(cell, None, hash=[2.0, 2.0], plan=[3.0, 1.0])
+    alone = [{**row, "alone": 4.0 if row["way"] == "hash" else 5.0} for row in measured]
+    assert ways_tables.planned_shuffles(alone).splitlines()[2:] == [
+        "| 10 columns | 1,000 | 1.25 | 1.00 |"
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("work", ["hot on both sides", "state machine"])
+@pytest.mark.parametrize("work", ["all who supply the part", "state machine"])
 def test_a_cell_is_measured_and_replayed_once(work: str, tmp_path: Path):
     out = tmp_path / "ways.jsonl"
     command = [sys.executable, "-m", "benchmarks.on_spark.by_replay", "--out", str(out)]
     command += ["--only", work, "--most", "2000", "--rounds", "1"]
+    command += ["--full"] if work.startswith("all") else []
     # Another process: it needs a session of its own, on one slot.
     for _ in range(2):
         subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=900)

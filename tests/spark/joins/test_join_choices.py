@@ -49,13 +49,55 @@ def test_a_small_side_is_left_to_spark_without_counting(
 def test_a_side_that_turns_out_to_be_small_is_left_to_spark(spark: Any) -> None:
     """Its size is known only when it is counted, as after a filter or an aggregation."""
     left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 30, (1,), "w")
-    sides = both_sides(left, right, "k", "left", "_r")
     plan = plan_join(left, right, "k", how="left", workers=4)
-    assert not _is_small(sides, plan)  # nothing is broadcast in these tests
+
+    def is_small(how: str) -> bool:
+        sides = both_sides(left, right, "k", how, "_r")
+        counts = counting.count_pairs(sides, 4, 1, untrusted=False).counts
+        return _is_small(sides, plan, counts)
+
+    assert not is_small("left")  # nothing is broadcast in these tests
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1k")
-    assert _is_small(sides, plan)
-    kept = both_sides(left, right, "k", "right", "_r")
-    assert not _is_small(kept, plan)  # the left side is too large, the right one is kept
+    assert is_small("left")
+    assert not is_small("right")  # the left side is too large, the right one is kept
+    spark.conf.set("spark.sql.adaptive.autoBroadcastJoinThreshold", "-1")
+    assert not is_small("left")
+    spark.conf.unset("spark.sql.adaptive.autoBroadcastJoinThreshold")
+    # Adaptive execution leaves a side alone that fills few partitions.
+    n_partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    assert not is_small("left")
+    spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+
+
+def test_rows_that_may_be_others_are_not_read_twice(spark: Any) -> None:
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 90, (1,), "w")
+    some = right.repartition(2).limit(80)
+    for how in ("left", "full", "anti"):
+        plan = plan_join(left, some, "k", how=how, workers=4)
+        assert plan.reason is not None
+        assert plan.reason.startswith("right has a limit, a first or a draw")
+    assert plan_join(left, some, "k", workers=4).reason is None
+    cached = some.cache()
+    assert plan_join(left, cached, "k", how="full", workers=4).reason is None
+    cached.unpersist()
+
+
+def test_rows_of_samples_that_meet_by_chance_are_no_hot_key(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each key has one row on each side, and few rows are counted."""
+    monkeypatch.setattr(counting, "_ALL_COUNTED", 5)
+    ids = spark.range(0, 40_000, 1, 4).select(F.col("id").alias("k"), F.lit(1).alias("v"))
+    sides = both_sides(ids, ids, "k", "inner", "_r")
+    met = [
+        counting.count_pairs(sides, 64, seed, untrusted=False).counts.left.max() for seed in (1, 2)
+    ]
+    assert max(met) <= 1
+    plan = plan_join(ids, ids, "k", workers=64)
+    assert plan.is_sampled
+    assert plan.reason is not None
+    assert plan.reason.startswith("no key is hot")
 
 
 def test_empty_tables_are_left_to_spark(spark: Any) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from skewless.planning.join_plan import JoinPlan
 from skewless.planning.pairs import WITHOUT_PAIRS
-from skewless.spark.columns import internal, quoted
+from skewless.spark.columns import internal
 from skewless.spark.joins.arguments import JoinSide, Sides
 from skewless.spark.records import Records
 from skewless.spark.routing.planned.placing import dealing, home_of
@@ -129,19 +129,24 @@ def _with_absence(
 ) -> DataFrame:
     """Return the rows of a side with whether the other one lacks their key, if that is needed.
 
-    Whole keys are compared: two keys may have the same hash.
+    Whole keys are compared, since two keys may have the same hash: in the type in which Spark
+    compares them, else several values of one side could equal one of the other, and double a row.
     """
     side, theirs = (sides.left, sides.right) if way.divided == _ROWS else (sides.right, sides.left)
     if not _looks_up(side, way, sides.how):
         return df
+    assert side.common is not None
+    assert theirs.common is not None
     copied = other.where(F.col(way.copied) > 1)
     names = [internal(f"there_{number}") for number in range(len(side.key))]
-    columns = [F.col(quoted(k)).alias(name) for k, name in zip(theirs.key, names, strict=True)]
+    columns = [
+        column.alias(name) for column, name in zip(theirs.common.columns, names, strict=True)
+    ]
     hashed = F.col(other_way.hash).alias(_PLANNED)
     there = F.broadcast(copied.select(hashed, *columns).distinct())
     same = F.col(way.hash) == F.col(_PLANNED)
-    for key, name in zip(side.key, names, strict=True):
-        same = same & (F.col(quoted(key)) == F.col(name))
+    for column, name in zip(side.common.columns, names, strict=True):
+        same = same & (column == F.col(name))
     found = df.join(there, same, "left")
     return found.withColumn(way.absent, F.col(_PLANNED).isNull()).drop(_PLANNED, *names)
 

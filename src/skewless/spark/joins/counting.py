@@ -21,6 +21,8 @@ from skewless.spark.routing.planned.thinning import LEVEL, thinned
 _HASH, _SIDE = internal("hash"), internal("side")
 #: A row is counted for sure if its position times the number of its partition is below 2 ** 17.
 _ALL_COUNTED = 17
+#: Of a sampled key, so many standard deviations are not counted.
+_SURE = 3.0
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
 _MOST_PARTITIONS = 1 << 30
 
@@ -36,7 +38,11 @@ class CountedJoin(NamedTuple):
 
 
 def count_pairs(sides: Sides, n_workers: int, seed: int, *, untrusted: bool) -> CountedJoin:
-    """Return the rows of the heaviest keys, and the load of each bucket, of all keys but nulls."""
+    """Return the rows of the heaviest keys, and the load of each bucket, of all keys but nulls.
+
+    Two rows of a sample that meet by chance stand for thousands of pairs. So a sampled key counts
+    with the rows that it has for almost sure; what is left is taken for even.
+    """
     rows = [
         _sampled(side, seed, number, untrusted=untrusted)
         for number, side in enumerate((sides.left, sides.right))
@@ -47,17 +53,21 @@ def count_pairs(sides: Sides, n_workers: int, seed: int, *, untrusted: bool) -> 
     hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
     weight = np.ldexp(1.0, level)
 
-    def rows_of(chosen: Any) -> Floats:
-        found: Floats = np.bincount(at[chosen], weight[chosen], hashes.size).astype(np.float64)
-        return found
+    def sums(chosen: Any, values: Floats) -> Floats:
+        return np.bincount(at[chosen], values[chosen], hashes.size).astype(np.float64)
 
-    left, right = rows_of(~is_right), rows_of(is_right)
-    loads = load_of(left, right, sides.how)
+    left, right = sums(~is_right, weight), sums(is_right, weight)
+    sure = [
+        np.maximum(rows - _SURE * np.sqrt(sums(chosen, weight * (weight - 1))), rows > 0)
+        for rows, chosen in ((left, ~is_right), (right, is_right))
+    ]
+    loads, total = load_of(sure[0], sure[1], sides.how), load_of(left, right, sides.how).sum()
     n_buckets = first_homes(n_workers).size
     buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets).astype(np.float64)
+    buckets += max(total - loads.sum(), 0.0) / n_buckets
     heaviest = np.argsort(-loads, kind="stable")[: n_listed(n_workers)]
     return CountedJoin(
-        PairCounts(hashes[heaviest], left[heaviest], right[heaviest], buckets),
+        PairCounts(hashes[heaviest], sure[0][heaviest], sure[1][heaviest], buckets),
         round(float(left.sum())),
         round(float(right.sum())),
         round(float(left @ right)),

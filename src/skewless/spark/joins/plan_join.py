@@ -16,6 +16,7 @@ from skewless.planning.pairs import (
     HOT,
     KEPT,
     WITHOUT_PAIRS,
+    PairCounts,
     heaviest_share,
     loads_by_hash,
     place_cells,
@@ -26,7 +27,7 @@ from skewless.spark.joins.arguments import Sides, both_sides
 from skewless.spark.joins.counting import count_pairs
 from skewless.spark.key_texts import LONGEST_TEXT, key_text
 from skewless.spark.routing.arguments import number_of_workers
-from skewless.spark.routing.planned.inputs import physical_plan
+from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
 from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 
@@ -35,6 +36,9 @@ _EVEN = 0.1
 #: Of a value in a shuffled row, about.
 _VALUE_BYTES = 16
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_ADAPTIVE_THRESHOLD = "spark.sql.adaptive.autoBroadcastJoinThreshold"
+#: A broadcast side has at least so many keys for each partition of a shuffle.
+_FILLED = 0.25
 _A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
 _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
@@ -95,7 +99,7 @@ def planned(sides: Sides, workers: Any, seed: Any, untrusted_keys: Any) -> JoinP
         keys=(),
         homes=tuple(first_homes(n_workers).tolist()),
         loads=(0.0,) * n_workers,
-        reason=sides.problem or _broadcasts(sides),
+        reason=sides.problem or _changes(sides) or _broadcasts(sides),
     )
     return _counted(sides, plan) if plan.reason is None else plan
 
@@ -129,7 +133,7 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     reason = None
     if share < HOT:
         reason = f"no key is hot: the heaviest has {share:.2f} of a worker's share"
-    elif _is_small(sides, plan):
+    elif _is_small(sides, plan, found.counts):
         reason = "one side is small, and Spark broadcasts it when it has seen its size"
     elif plan.imbalance <= _EVEN:
         reason = f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}"
@@ -150,6 +154,22 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     )
 
 
+def _changes(sides: Sides) -> str | None:
+    """Return a reason if rows may be others when they are read twice, and are.
+
+    To know which rows of a copied side have no match, its join reads the other side again.
+    """
+    if sides.how == "inner":
+        return None
+    for name, side in (("left", sides.left), ("right", sides.right)):
+        if input_of(side.df).changes:
+            return (
+                f"{name} has a limit, a first or a draw, so its rows may be others when they are "
+                "read again: cache it"
+            )
+    return None
+
+
 def _broadcasts(sides: Sides) -> str | None:
     """Return a reason if Spark itself broadcasts a side: then nothing is shuffled."""
     first = _A_JOIN.search(physical_plan(sides.plain))  # those of the inputs are below
@@ -157,18 +177,26 @@ def _broadcasts(sides: Sides) -> str | None:
     return "one side is small, and Spark broadcasts it" if is_small else None
 
 
-def _is_small(sides: Sides, plan: JoinPlan) -> bool:
-    """Return whether adaptive execution will broadcast a side, by a rough size of its rows."""
+def _is_small(sides: Sides, plan: JoinPlan, counts: PairCounts) -> bool:
+    """Return whether adaptive execution will broadcast a side, by a rough size of its rows.
+
+    It leaves a side of few keys alone, since most partitions of that are empty.
+    """
     settings = sides.left.df.sparkSession.conf
-    found = _BYTES.fullmatch(str(settings.get(_THRESHOLD)).lower())
+    threshold = settings.get(_ADAPTIVE_THRESHOLD, None) or settings.get(_THRESHOLD)
+    found = _BYTES.fullmatch(str(threshold).lower())
     if found is None or settings.get("spark.sql.adaptive.enabled") != "true":
         return False
     most = int(found["number"]) << _SHIFTS[found["unit"]]
+    fewest = _FILLED * int(str(settings.get("spark.sql.shuffle.partitions")))
     # Spark keeps all rows of one side where they are; a side whose rows are kept must be that one.
     ours, theirs = sides.left, sides.right
-    may = [(ours, plan.left_rows)] * (not ours.kept and sides.how not in WITHOUT_PAIRS)
-    may += [(theirs, plan.right_rows)] * (not theirs.kept)
-    return any(n_rows * len(side.df.columns) * _VALUE_BYTES <= most for side, n_rows in may)
+    may = [(ours, plan.left_rows, counts.left)] * (not ours.kept and sides.how not in WITHOUT_PAIRS)
+    may += [(theirs, plan.right_rows, counts.right)] * (not theirs.kept)
+    return any(
+        n_rows * len(side.df.columns) * _VALUE_BYTES <= most and (rows > 0).sum() >= fewest
+        for side, n_rows, rows in may
+    )
 
 
 def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:

@@ -50,3 +50,22 @@ def test_cached_data_is_cheap_and_repeats_if_what_it_was_made_of_does(spark: Any
     finally:
         ordered.unpersist()
         shuffled.unpersist()
+
+
+def test_what_may_be_other_records_when_it_is_computed_again(spark: Any, tmp_path: Path) -> None:
+    df = spark.range(0, 100, 1, 2).select("id", (F.col("id") % 7).alias("first"))
+    shuffled = df.repartition(3)
+    for changing in (
+        shuffled.limit(9),
+        shuffled.dropDuplicates(["first"]),
+        shuffled.groupBy("first").agg(F.any_value("id")),
+        shuffled.withColumn("n", F.monotonically_increasing_id()),
+        shuffled.withColumn("n", F.rand()),
+    ):
+        assert input_of(changing) == Input(False, False, True), changing
+    # A column may be called like a function; over files, draws and places repeat.
+    assert not input_of(shuffled.groupBy("first").count()).changes
+    assert not input_of(df.withColumn("n", F.rand(1))).changes
+    cached = shuffled.limit(9).cache()
+    assert not input_of(cached.where("id > 1")).changes
+    cached.unpersist()

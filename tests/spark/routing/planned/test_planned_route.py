@@ -129,27 +129,37 @@ def test_a_saved_plan_routes_other_records_of_these_keys(skewed: DataFrame, tmp_
     assert "imbalance" in str(fit)
 
 
-def test_large_partitions_are_sampled(skewed: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here from 4,096 records on; what a key costs needs the number of keys, so all are counted."""
+def test_large_partitions_of_an_expensive_input_are_sampled(
+    skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here from 4,096 records on."""
     monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (12, 4))
-    for df in (skewed, skewed.groupBy("k", "n").agg(F.max("w").alias("w")), skewed.coalesce(1)):
+    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
+    for df in (shuffled, shuffled.coalesce(1)):
         plan = plan_keys(df, "k", WORKERS, seed=SEED)
         assert plan.made.counted == "sample"
         assert "a sample" in str(plan)
         assert sum(plan.loads) == pytest.approx(N, rel=0.1)
         assert [key.name for key in plan.split] == ["hot"]
         assert plan.fit(skewed).imbalance < 0.2  # 0.05, and 5 σ of a sample of 1,300 a worker
-    assert plan_keys(skewed, "k", WORKERS, seed=SEED, per_key=2.0).made.counted == "exact"
+        assert plan_keys(df, "k", WORKERS, seed=SEED + 1).loads != plan.loads
 
 
-def test_weights_of_a_sample_stand_for_all(
+def test_files_cached_data_weights_and_costs_of_keys_are_counted_exactly(
     skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exact = plan_keys(skewed, "k", WORKERS, seed=SEED, weight="w")
-    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (12, 4))
-    sampled = plan_keys(skewed, "k", WORKERS, seed=SEED, weight="w")
-    assert (exact.made.counted, sampled.made.counted) == ("exact", "sample")
-    assert sum(sampled.loads) == pytest.approx(sum(exact.loads), rel=0.1)
+    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (6, 4))
+    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
+    cached = shuffled.limit(3_000).cache()
+    for df, options in (
+        (skewed, {}),
+        (cached, {}),
+        (shuffled, {"weight": "w"}),
+        (shuffled, {"per_key": 2.0}),
+    ):
+        plan = plan_keys(df, "k", WORKERS, seed=SEED, **options)
+        assert plan.made.counted == "exact", options
+    cached.unpersist()
 
 
 def test_capacities_weights_and_untrusted_keys(skewed: DataFrame) -> None:

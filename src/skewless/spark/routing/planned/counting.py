@@ -51,7 +51,7 @@ def count_keys(
     per_key: float = 0.0,
     named: GroupingKey | None = None,
     part: Column | None = None,
-    thin: tuple[int, int] | None = None,
+    thin: tuple[int, int, int] | None = None,
 ) -> Counted:
     """Count the load of every bucket of hashes, and of its heaviest keys; this runs one job.
 

@@ -20,7 +20,14 @@ _NARROW = frozenset({"Filter", "Generate", "Project", "Sample", "Union"})
 _NARROW_PHYSICAL = _NARROW | {"ColumnarToRow", "FileScan", "LocalTableScan", "Range", "Scan"}
 _LOCAL = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+#: Tables of catalogs. They are scans, but nothing says in which order they are read again.
+_TABLES = frozenset({"HiveTableRelation", "RelationV2"})
 _CACHED = "InMemoryRelation"
+#: What may give other rows when it is computed again.
+_CHANGING = re.compile(
+    r"^(Global|Local)Limit\b|\b(first|last|any_value|rand|randn|uuid|shuffle|row_number|mode|max_by|"
+    r"min_by|monotonically_increasing_id|spark_partition_id|collect_list)\("
+)
 _LINE = re.compile(r"(?P<depth>[\s:|+*-]*)(\*?\(\d+\) )?(?P<name>\w+)(?P<about>.*)")
 _BEGIN, _END = "== Optimized Logical Plan ==", "== Physical Plan =="
 
@@ -30,6 +37,7 @@ class Input(NamedTuple):
 
     is_cheap: bool  # a scan, with filters and projections in the JVM, or cached data
     repeats: bool  # a task that runs again reads its records in the same order
+    changes: bool = False  # computed again, there may be other records
 
 
 def input_of(df: DataFrame) -> Input:
@@ -41,11 +49,12 @@ def input_of_plan(plan: str) -> Input:
     """Read from an optimized plan what a batch is computed from.
 
     >>> input_of_plan("Filter (id#0L > 3)\\n+- Relation [id#0L,k#1] parquet")
-    Input(is_cheap=True, repeats=True)
-    >>> input_of_plan("ArrowEvalPython [f(k#1)#2]\\n+- Relation [id#0L,k#1] parquet")
-    Input(is_cheap=False, repeats=False)
+    Input(is_cheap=True, repeats=True, changes=False)
+    >>> input_of_plan("GlobalLimit 9\\n+- Relation [id#0L,k#1] parquet")
+    Input(is_cheap=False, repeats=False, changes=True)
     """
     is_cheap = repeats = True
+    changes = False
     cached: int | None = None  # the depth of cached data; what is below it is not computed again
     for depth, name, about in _operators(plan):
         if cached is not None and depth > cached:
@@ -54,8 +63,10 @@ def input_of_plan(plan: str) -> Input:
         cached = depth if name == _CACHED else None
         is_file = name == "Relation" and about.split(" ")[-1].lower() in _FILES
         is_known = is_file or name in _NARROW or name in _LOCAL or name == _CACHED
-        is_cheap, repeats = is_cheap and is_known, repeats and is_known
-    return Input(is_cheap, repeats)
+        is_cheap, repeats = is_cheap and (is_known or name in _TABLES), repeats and is_known
+        changes = changes or _CHANGING.search(f"{name} {about}") is not None
+    # Over records that repeat, places and draws repeat, too.
+    return Input(is_cheap, repeats, changes and not repeats)
 
 
 def _operators(plan: str) -> Iterator[tuple[int, str, str]]:

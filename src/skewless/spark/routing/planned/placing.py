@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from skewless.kernels.hashing import seed_array
 from skewless.planning.key_plan import KeyPlan
@@ -110,20 +111,34 @@ def home_of(hashed: Column, n: int, by_bucket: Sequence[int]) -> Column:
 def dealing(records: Records, seed: int) -> Column:
     """Return the number by which the records of split keys are dealt."""
     salt = F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
-    if input_of(records.df).repeats or _has_checksums(records.spark):
+    read = input_of(records.df)
+    if read.repeats or _has_checksums(records.spark):
         return F.xxhash64(F.monotonically_increasing_id(), salt)
-    return F.xxhash64(*_content(records), salt)
+    return F.xxhash64(*_content(records, read.changes), salt)
 
 
-def _content(records: Records) -> list[Column]:
-    """Return the columns whose values decide, or raise ValueError if there are none."""
+def _content(records: Records, changes: bool) -> list[Column]:
+    """Return the columns whose values decide, or raise ValueError if there are none.
+
+    Sums of fractions depend on the order of the records, so fractions do not decide.
+    """
     names = [name.lower() for name in records.names]
     unique = [field for field in records.schema.fields if names.count(field.name.lower()) == 1]
-    columns = [F.col(quoted(f.name)) for f in unique if can_be_hashed(f.dataType)]
-    if not columns:
+    columns = [
+        F.col(quoted(f.name))
+        for f in unique
+        if can_be_hashed(f.dataType) and not isinstance(f.dataType, T.FractionalType)
+    ]
+    columns += [F.col(quoted(f.name)) for f in unique if isinstance(f.dataType, T.DecimalType)]
+    if changes or not columns:
+        why = (
+            "be others when a task runs again, since df has a limit, a first or a draw"
+            if changes
+            else "come in another order when a task runs again, and df has no column that can be "
+            "hashed and that does not depend on the order"
+        )
         raise ValueError(
-            "df: its records may come in another order when a task runs again, and it has no "
-            "column that can be hashed: records of a split key could get lost. Set "
+            f"df: its records may {why}: records of a split key could get lost. Set "
             f"{' and '.join(CHECKSUMS)} to true, as configure does, or write df to files first"
         )
     return columns

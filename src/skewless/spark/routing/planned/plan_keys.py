@@ -24,13 +24,14 @@ from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.arguments import cost_column, routing_arguments
 from skewless.spark.routing.planned.counting import count_keys, seeded_hash
+from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.seeds import draw_seed
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
-#: So many records are counted before a sample is: 2 ** 16 of a single partition, else 2 ** 14 each.
-_THIN = (16, 4)
+#: Where a sample is counted: all of 2 ** 17 records of a single partition, else of 2 ** 15 each.
+_THIN = (17, 4)
 _WORKER, _LOAD = internal("worker"), internal("load")
 _LOGGER = logging.getLogger("skewless")
 
@@ -61,9 +62,15 @@ class KeyPlan(planning.KeyPlan):
     """
 
     def fit(self, df: DataFrame, *, weight: str | Column | None = None) -> Fit:
-        """Count what each worker would get of the records of `df`; this reads them once."""
+        """Count what each worker would get of the records of `df`; this reads them once.
+
+        Without `weight`, records have the weight of the plan, if that is a column of `df`. What a
+        key costs is not in these loads.
+        """
         records = Records.of(df).by(list(self.made.key))
         self.require_key(records)
+        if weight is None and self.made.weight in df.columns:
+            weight = self.made.weight
         cost = F.lit(1.0) if weight is None else cost_column(records, weight)
         costed = replace(records, df=df.withColumn(_LOAD, cost))
         found = with_worker(costed, self, _WORKER).groupBy(_WORKER).agg(F.sum(_LOAD))
@@ -98,9 +105,11 @@ def plan_keys(
 ) -> KeyPlan:
     """Count the keys of a batch DataFrame, and plan which worker gets which key.
 
-    It runs one job, in the JVM, which reads the columns of the key. Of large partitions it counts a
-    sample, unless `per_key` needs the number of keys; `plan.made.counted` is "sample" then. It
-    computes `df` once. If that is more than a scan with filters and projections, cache it first.
+    It runs one job, in the JVM. If `df` is a scan with filters and projections that need no Python,
+    or is cached, all records are counted: only the columns of the key are read. Otherwise this
+    computes `df` once, so cache it if you go on with it. Of its large partitions a sample is
+    counted, unless there are weights or `per_key`; `plan.made.counted` is "sample" then, and the
+    loads of workers deviate from the plan by chance.
 
     Keys that are too heavy for one worker are split, and no others as long as whole keys can be
     packed within the tolerance. There are at most `workers` − 1 splits in all.
@@ -185,6 +194,8 @@ def made_plan(
     hashed = seeded_hash(key, seed, untrusted=untrusted)
     n_buckets = first_homes(n_workers, capacities).size
     begin = time.perf_counter()
+    # A few heavy records could be missed, and no sample tells how many keys there are.
+    is_exact = cost is not None or per_key > 0 or input_of(df).is_cheap
     found = count_keys(
         df,
         hashed,
@@ -192,7 +203,7 @@ def made_plan(
         weight=cost,
         per_key=per_key,
         named=key if named else None,
-        thin=None if per_key else _THIN,
+        thin=None if is_exact else (*_THIN, seed >> 1),
     )
     counted = "sample" if found.is_sampled else "exact"
     made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
