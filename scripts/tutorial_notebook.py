@@ -76,7 +76,8 @@ def leaks(notebook: Cell) -> list[str]:
 def write_notebook(page: Path) -> None:
     """Write the notebook of a page beside it, and the pictures that the page links to."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    cells, pictures = [], {}
+    cells: list[Cell] = []
+    pictures: dict[Path, bytes] = {}
     for cell, linked in cells_of(page.read_text(encoding="utf-8")):
         cells.append(cell)
         if cell["cell_type"] == "code":

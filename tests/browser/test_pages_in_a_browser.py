@@ -12,7 +12,7 @@ pytest.importorskip("bokeh", reason="the pages are drawn by Bokeh")
 from PIL import Image
 
 from browser.chromium import tab
-from dashboard.histories import history, keeping, splitting
+from dashboard.histories import history, keeping, simulated, splitting
 from dashboard.job_runs import three_runs
 from dashboard.test_job_report import AXES as JOB
 from dashboard.test_live_page import KEEPING, SPLITTING
@@ -62,6 +62,12 @@ def compared():
 PAGES = {
     "aggregate": (lambda path: write_live_page(splitting(), path), SPLITTING),
     "process": (lambda path: write_live_page(keeping(), path), KEEPING),
+    # The stills of README and docs/dashboard.md are the upper parts of these two.
+    "live-hash": (lambda path: write_live_page(simulated("hash"), path), SPLITTING),
+    "live-cascade-ahead": (
+        lambda path: write_live_page(simulated("cascade-ahead"), path),
+        SPLITTING,
+    ),
     "diagnose": (lambda path: write_key_page(keys(), "orders.parquet", path), KEYS),
     "compare": (lambda path: write_page(compared(), path), COMPARED),
     "demo": (lambda path: write_job_report(three_runs(), "A job of eight batches.", path), JOB),
