@@ -62,7 +62,7 @@ def compared():
 PAGES = {
     "aggregate": (lambda path: write_live_page(splitting(), path), SPLITTING),
     "process": (lambda path: write_live_page(keeping(), path), KEEPING),
-    # The stills of README and docs/dashboard.md are the upper parts of these two.
+    # The still of docs/dashboard.md is the upper part of the first.
     "live-hash": (lambda path: write_live_page(simulated("hash"), path), SPLITTING),
     "live-cascade-ahead": (
         lambda path: write_live_page(simulated("cascade-ahead"), path),
