@@ -2,7 +2,15 @@
 
 import typer
 
-from benchmarks import grouping_cost, growth, held_keys, overview, slow_slots, spark_versions
+from benchmarks import (
+    generic_cpu,
+    grouping_cost,
+    growth,
+    held_keys,
+    overview,
+    slow_slots,
+    spark_versions,
+)
 from benchmarks.frontier.__main__ import write_documents
 from benchmarks.on_spark import (
     first_route,
@@ -19,7 +27,7 @@ from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction
 
 MODULES = (
-    *(grouping_cost, growth, overview, first_route, held_keys),
+    *(generic_cpu, grouping_cost, growth, overview, first_route, held_keys),
     *(keyed_state_mixed, learning_together, public, replay_validation),
     *(slow_slots, spark_versions, stateful_operators, tpch_q5, ways_tables, whole_keys),
 )

@@ -1,7 +1,10 @@
-"""Measure what a session costs before it routes at full speed; write raw records and the table."""
+"""Measure what new executors cost before they route at full speed; write records and the table."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,35 +14,44 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
+from benchmarks.records import Report, Row, grouped, markdown
 from benchmarks.turns import in_turns, throw_away, timed
 from skewless.cli.option import option
 from skewless.spark import route, session
 
 DAEMONS = {"Spark's": "pyspark.daemon", "skewless's": "skewless.spark.daemon"}
-KERNELS = ("compiled before", "not yet compiled")
+KERNELS = ("not yet compiled", "packed")
+#: Two executors on loopback, each a Java process, which share no folder that we name.
+MASTER = "local-cluster[2,1,1024]"
+PACKED = {
+    "spark.executorEnv.SKEWLESS_CACHE_DIR": "./packed",
+    "spark.executorEnv.NUMBA_CPU_NAME": "generic",
+}
 
 
 def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
-    """Every case has a session of its own, and in it a first Python job and then two routes."""
-    compiled = folder / "kernels"
-    for module in DAEMONS.values():  # Java warms up, and the kernels are compiled
-        time_first_route(module, compiled)
+    """Every case has executors of its own, and on them a first Python job and then two routes."""
+    packed = {"spark.archives": f"{pack(folder)}#packed", **PACKED}
     cases = [(kernels, daemon) for kernels in KERNELS for daemon in DAEMONS]
+    time_first_route({"spark.python.daemon.module": DAEMONS["Spark's"], **packed})  # Java warms up
     for turn, (kernels, daemon) in in_turns(cases, repeats, "first route"):
-        module = DAEMONS[daemon]
-        new = folder / f"kernels-{turn}-{module}"
-        took = time_first_route(module, new if kernels == "not yet compiled" else compiled)
+        empty = {"spark.executorEnv.SKEWLESS_CACHE_DIR": f"./kernels-{turn}"}
+        settings = packed if kernels == "packed" else empty
+        took = time_first_route({"spark.python.daemon.module": DAEMONS[daemon], **settings})
         yield {"daemon": daemon, "kernels": kernels, "turn": turn, **took}
 
 
-def time_first_route(module: str, cache: Path) -> Row:
+def pack(folder: Path) -> str:
+    """Compile the kernels into a folder, as the guide to clusters says; return its archive."""
+    kernels = folder / "kernels"
+    compile_kernels = [sys.executable, "-m", "skewless", "compile", str(kernels)]
+    subprocess.check_call([*compile_kernels, "--cpu", "generic"])
+    return shutil.make_archive(str(folder / "packed"), "gztar", kernels)
+
+
+def time_first_route(settings: dict[str, str]) -> Row:
     """Return the seconds of the first Python job, of the first route and of the second one."""
-    settings = {
-        "spark.python.daemon.module": module,
-        "spark.executorEnv.SKEWLESS_CACHE_DIR": str(cache),
-    }
-    spark = session("first route", master="local[2]", settings=settings)
+    spark = session("first route", master=MASTER, settings=settings)
     df = spark.range(0, 10_000, 1, 2).withColumn("key", F.col("id") % 100)
     throw_away(df.repartition(2, "key"))
     jobs: dict[str, Callable[[], DataFrame]] = {
@@ -65,11 +77,15 @@ def table(records: Sequence[Row]) -> str:
     return markdown(headings, rows)
 
 
-REPORT = Report("on_spark/first_route.jsonl", {(BENCHMARKS, "spark first route"): table})
+REPORT = Report(
+    "on_spark/first_route.jsonl",
+    {("docs/guides/cluster.md", "spark first route"): table},
+    command="python -m benchmarks.on_spark.first_route",
+)
 
 
 def main(repeats: int = option(3, "Turns of each case.")) -> None:
-    """Measure the start of sessions, with each daemon."""
+    """Measure the start of executors with each daemon, with and without packed kernels."""
     with tempfile.TemporaryDirectory() as folder:
         REPORT.write(first_routes(Path(folder), repeats))
 

@@ -12,13 +12,19 @@ pytest.importorskip("bokeh", reason="the pages are drawn by Bokeh")
 from PIL import Image
 
 from browser.chromium import tab
-from dashboard.histories import history, keeping, splitting
+from dashboard.histories import history, keeping, simulated, splitting
 from dashboard.job_runs import three_runs
 from dashboard.test_job_report import AXES as JOB
 from dashboard.test_live_page import KEEPING, SPLITTING
+from skewless import make, simulate
+from skewless.dashboard.comparison import write_page
 from skewless.dashboard.job_report import write_job_report
+from skewless.dashboard.key_page import write_key_page
 from skewless.dashboard.live_page import write_live_page
 from skewless.dashboard.live_server import live_page
+from skewless.diagnosis.key_column import first_keys, report_on
+from skewless.diagnosis.key_facts import count_facts
+from skewless.workloads import Zipf
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -28,9 +34,42 @@ SCREENS = {
     "phone-dark": (390, True),
     "phone": (390, False),
 }
+KEYS = {
+    "curve": ("rank of the key", "share of the records"),
+    "heaviest": ("rank of the key", "share of the records"),
+    "drift": ("tenth of the stream, against the one before", "0: none, 1: all"),
+}
+COMPARED = {
+    "trade_off": ("imbalance (max − mean) / mean", "replicas per key"),
+    **{f"loads-{n}": ("workers, highest load first", "load, 1 = fair share") for n in range(4)},
+}
+
+
+def keys():
+    """Return the report on a skewed stream, as `skewless diagnose key` has it."""
+    stream = Zipf(z=1.4, n_keys=500, n_records=5_000)
+    facts = count_facts(stream, n_workers=16)
+    texts = {key: f"customer {key % 1000}" for key, _ in facts.heaviest}
+    return report_on(facts, first_keys(stream), n_workers=16, window=1_000, texts=texts).as_dict()
+
+
+def compared():
+    stream = Zipf(z=1.2, n_keys=1_000, n_records=20_000)
+    names = ("hash", "shuffle", "pkg", "cascade")
+    return [simulate(make(name), stream, n_workers=16) for name in names]
+
+
 PAGES = {
     "aggregate": (lambda path: write_live_page(splitting(), path), SPLITTING),
     "process": (lambda path: write_live_page(keeping(), path), KEEPING),
+    # The still of docs/dashboard.md is the upper part of the first.
+    "live-hash": (lambda path: write_live_page(simulated("hash"), path), SPLITTING),
+    "live-cascade-ahead": (
+        lambda path: write_live_page(simulated("cascade-ahead"), path),
+        SPLITTING,
+    ),
+    "diagnose": (lambda path: write_key_page(keys(), "orders.parquet", path), KEYS),
+    "compare": (lambda path: write_page(compared(), path), COMPARED),
     "demo": (lambda path: write_job_report(three_runs(), "A job of eight batches.", path), JOB),
 }
 #: The plots of the page with the titles of their axes, as the page itself holds them.

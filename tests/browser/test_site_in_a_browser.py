@@ -13,7 +13,9 @@ SITE = Path(__file__).parents[2] / "out" / "site"
 SCREENS = {"site": (1280, False), "site-dark": (1280, True), "site-phone": (390, False)}
 #: Pages, with what must be on them besides text.
 PAGES = {
-    "index.html": "table",
+    "index.html": "img",
+    "overview.html": "table",
+    "notebook.html": "img",
     "tutorial.html": "pre code",
     "strategies/cascade.html": "img",
     "guides/delta.html": "table",

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from skewless import make, simulate
+from skewless.simulator import Measuring
+from skewless.workloads import EvolvingZipf
+
 AWKWARD = '<img src=x onerror="alert(1)">'
 
 
@@ -86,6 +90,33 @@ def splitting(n_batches: int = 24, n_workers: int = 16) -> dict[str, Any]:
             )
         )
     return history(found)
+
+
+def simulated(strategy: str, n_workers: int = 16, window: int = 10_000) -> dict[str, Any]:
+    """Return a query whose micro-batches are the windows of a simulated stream that drifts.
+
+    The loads and the replicas are real; times, which a simulation of loads has not, are missing.
+    """
+    stream = EvolvingZipf(z=1.4, n_keys=10_000, n_records=24 * window, period=8 * window)
+    measuring = Measuring(keep_loads=True)
+    run = simulate(
+        make(strategy), stream, n_workers=n_workers, seed=1, window=window, measuring=measuring
+    )
+    windows = run.windows
+    assert windows.loads is not None
+    found = [
+        batch(
+            number,
+            loads.astype(int).tolist(),
+            keys=keys,
+            replication=pairs / keys,
+            replication_exact=run.exact,
+        )
+        for number, (loads, keys, pairs) in enumerate(
+            zip(windows.loads, windows.keys.tolist(), windows.pairs.tolist(), strict=True)
+        )
+    ]
+    return history(found, strategy=strategy, tolerance=0.05, query="simulated", key="word")
 
 
 def keeping(n_batches: int = 24, n_workers: int = 6) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,12 @@ def run(strategy, loads, imbalance):
         "window_imbalance_mean": imbalance,
         "window_replication_mean": 1.25,
         "makespan_ratio": 1.1,
+        "workload": "zipf & co",
+        "records": 12_000,
+        "keys": 300,
+        "sources": 1,
+        "workers": 2,
+        "window": 1_000,
     }
     return SimpleNamespace(strategy=strategy, loads=loads, capacities=None, summary=lambda: told)
 
@@ -35,7 +42,24 @@ def test_each_run_has_its_bars_and_all_are_in_one_picture():
     assert points["strategy"] == ["hash", "<b>own</b>"]
     assert points["imbalance"][1] > 0  # a logarithmic axis has no 0
     titles = [section.title for section in doc.template_variables["sections"]]
-    assert titles == ["Balance against replicas", "hash", "<b>own</b>"]
+    assert titles == ["The numbers", "Balance against replicas", "hash", "<b>own</b>"]
+
+
+def test_the_page_has_the_numbers_and_says_what_the_stream_is():
+    doc = comparison_document(RUNS)
+    heading = doc.template_variables["heading"]
+    assert "zipf &amp; co: 12,000 records, 300 keys, 1 source, 2 workers" in heading
+    cells = re.findall("<td[^>]*>([^<]*)</td>", doc.get_model_by_name("numbers").text)
+    assert cells == [
+        "hash",
+        "0.5000",
+        "1.250",
+        "1.10",
+        "&lt;b&gt;own&lt;/b&gt;",
+        "0.0000",
+        "1.250",
+        "1.10",
+    ]
 
 
 def test_the_page_needs_no_network_and_names_are_text(tmp_path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from bokeh.models import (
     LogTickFormatter,
 )
 
-from skewless.dashboard.figures import add_bars, add_level, add_tips, canvas
-from skewless.dashboard.page_style import BLUE, GREY, RED, Section, Sign, frame, write_document
+from skewless.dashboard.figures import add_bars, add_level, add_tips, canvas, text_root
+from skewless.dashboard.page_style import BLUE, GREY, RED, Section, Sign, document, write_document
 from skewless.metrics import relative_loads
 from skewless.simulator import Run
 
@@ -33,29 +34,45 @@ def write_page(runs: Sequence[Run], path: Path) -> None:
 
 def comparison_document(runs: Sequence[Run]) -> Document:
     """Return the page as a document of Bokeh."""
-    doc = Document()
-    doc.add_root(trade_off(runs))
-    sections = [
-        Section(
-            "trade_off",
-            "Balance against replicas",
-            "Means over windows. The lower left corner is best.",
-            (Sign("our own", RED, "box"), Sign("all others", BLUE, "box")),
-            is_wide=True,
-        )
-    ]
-    highest = max(float(relative_loads(run.loads, run.capacities).max()) for run in runs)
+    best = "Means over windows. The lower left corner is best."
+    ours = (Sign("our own", RED, "box"), Sign("all others", BLUE, "box"))
+    numbers = Section("numbers", "The numbers", "Imbalance and replicas are means over windows.")
+    trade = Section("trade_off", "Balance against replicas", best, ours, is_wide=True)
+    cards = [(numbers._replace(is_wide=True), numbers_table(runs)), (trade, trade_off(runs))]
+    top = 1.08 * max(1.0, *(relative_loads(run.loads, run.capacities).max() for run in runs))
+    fair = (Sign("fair share", GREY, "dashed"),)
     for number, run in enumerate(runs):
         name = f"loads-{number}"
-        doc.add_root(load_bars(run, name, 1.08 * max(highest, 1.0)))
-        legend = (Sign("fair share", GREY, "dashed"),)
-        sections.append(Section(name, run.strategy, "Load per worker.", legend))
-    heading = (
-        "<h1>skewless: strategies compared</h1><p>The same stream, routed by each of them. All "
-        "plots of loads have the same axis.</p>"
+        card = Section(name, run.strategy, "Load per worker.", fair)
+        cards.append((card, load_bars(run, name, top)))
+    return document(TITLE, _heading(runs[0].summary()), cards)
+
+
+def _heading(row: Mapping[str, Any]) -> str:
+    sources = f"{row['sources']} source{'s' * (row['sources'] > 1)}"
+    return (
+        f"<h1>{TITLE}</h1><p>{escape(row['workload'])}: {row['records']:,} records, "
+        f"{row['keys']:,} keys, {sources}, {row['workers']} workers, windows of "
+        f"{row['window']:,} records. All plots of loads have the same axis.</p>"
     )
-    frame(doc, TITLE, heading, (), sections)
-    return doc
+
+
+def numbers_table(runs: Sequence[Run]) -> Any:
+    """Return a line per run."""
+    shown = {"imbalance": ".4f", "replicas per key": ".3f", "makespan, 1 = even": ".2f"}
+    names = ("window_imbalance_mean", "window_replication_mean", "makespan_ratio")
+    heads = "".join(f"<th class='number'>{head}</th>" for head in shown)
+    rows = "".join(
+        f"<tr><td class='key'>{escape(run.strategy)}</td>"
+        + "".join(
+            f"<td class='number'>{row[name]:{form}}</td>"
+            for name, form in zip(names, shown.values(), strict=True)
+        )
+        + "</tr>"
+        for run in runs
+        for row in [run.summary()]
+    )
+    return text_root("numbers", f"<table><tr><th>strategy</th>{heads}</tr>{rows}</table>")
 
 
 def load_bars(run: Run, name: str, top: float) -> Any:

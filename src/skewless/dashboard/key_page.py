@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bokeh.document import Document
 from bokeh.models import ColumnDataSource, LogTicker, NumeralTickFormatter, Range1d
 
 from skewless.dashboard.figures import (
@@ -20,7 +19,7 @@ from skewless.dashboard.figures import (
     short_numbers,
     text_root,
 )
-from skewless.dashboard.page_style import BLUE, GREY, Section, Sign, frame, write_document
+from skewless.dashboard.page_style import BLUE, GREY, Section, Sign, document, write_document
 
 #: A report of `skewless diagnose` as plain data: see `KeyReport.as_dict`.
 Report = Mapping[str, Any]
@@ -34,17 +33,15 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
 
     `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
-    doc = Document()
-    for root in (ways_table, skew_curve, heaviest_bars, drift_bars):
-        doc.add_root(root(report))
+    roots = (ways_table, skew_curve, heaviest_bars, drift_bars)
     sections = (
         Section("ways", "What each way of partitioning would do", _basis(report), is_wide=True),
         Section("curve", "Share of the records by rank of the key", "Logarithmic axes.", _FAIR),
         Section("heaviest", "The heaviest keys", "Point at a bar for its key.", _FAIR),
         Section("drift", "Drift", "How many of the heaviest keys change.", is_wide=True),
     )
-    frame(doc, "skewless: keys", _heading(report, source), (), sections)
-    write_document(doc, path)
+    cards = [(card, root(report)) for card, root in zip(sections, roots, strict=True)]
+    write_document(document("skewless: keys", _heading(report, source), cards), path)
 
 
 def skew_curve(report: Report) -> Any:
