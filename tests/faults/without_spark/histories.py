@@ -27,7 +27,7 @@ from faults.without_spark.disturbed_folders import (
 )
 from faults.without_spark.operators import OPERATORS, stream
 from skewless.spark import scale_to
-from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger import folder as ledger_folder
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import StateIncomplete
@@ -170,7 +170,10 @@ class History:
             "window": chance.choice([1, 3]),
             "purge_every": chance.choice([1, 1, 3]),
         }
-        run = Run(f"run-{self.n_runs}", settings)
+        self.faults.calm()
+        # Before "-" is what is drawn when a query is built.
+        seen = Ledger(self.address).as_built_now().seen if self.n_runs else -1
+        run = Run(f"run{self.n_runs}-0", settings | {"seen": seen})
         self.n_runs += 1
         self.tell(f"{run.name} with {settings}")
         return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Query:
         workers: int | None = 2,
         most: int = 8,
         run: str = "run-0",
+        seen: int | None = None,
         time: str | None = None,
         delay: int | None = None,
         order: Sequence[str] = (),
@@ -94,7 +95,7 @@ class Query:
         )
         work = Work(shape, sent, cost)
         self.tasks = StateTasks(None, controller, work, kept, purge_every=purge_every)  # type: ignore[arg-type]
-        self.ledger = Ledger(str(folder)).of_run(run)
+        self.ledger = replace(Ledger(str(folder)), seen=seen).of_run(run)
         self.key, self.hashes = key, hashes
         self.checkpoint = checkpoint
 

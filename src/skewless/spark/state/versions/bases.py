@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
@@ -167,7 +167,7 @@ def _told_by_the_ledger(
             with usable(entry):
                 return _stamp(ledger, batch - 1, Base.of(entry.about.get("base")).run)
     known = {stamp for stamp in stamps.values() if stamp is not None}
-    if plans or len(known) > 1:
+    if plans or len(known) > 1 or _is_of_another(ledger, stamps):
         raise LedgerMismatch(
             f"the ledger in {ledger.place} has another micro-batch "
             f"{batch if plans else batch - 1} already: the checkpoint was rolled back or "
@@ -176,6 +176,18 @@ def _told_by_the_ledger(
             "checkpoint and the ledger from copies of one time"
         )
     return next(iter(known), None)
+
+
+def _is_of_another(ledger: Ledger, runs: Iterable[str]) -> bool:
+    """Return whether a query that was built elsewhere has begun one of the runs since this was.
+
+    If no version of this run is there, its sink has left out all micro-batches so far: a restart
+    from another one's checkpoint looks the same, but would be built after that one began.
+    """
+    if ledger.seen is None:
+        return False
+    order, own = ledger.runs(), run_name(ledger.run).partition("-")[0]
+    return any(order.get(run, -1) > ledger.seen and run.partition("-")[0] != own for run in runs)
 
 
 def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[VersionName]]) -> None:
