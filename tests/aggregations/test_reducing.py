@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
@@ -193,6 +194,8 @@ def test_a_buffer_of_another_shape_is_named() -> None:
     [
         (T.StructType(), {}, r"bufferSchema of Other must be a struct .* not struct<>"),
         (T.DoubleType(), {}, r"bufferSchema of Other must be a struct .* not double"),
+        (T.StructType().add("a b", "long"), {}, r"names of letters.* not struct<a b:bigint>"),
+        (T.StructType().add("a", T.StructType().add("b", "long")), {}, r"without a struct inside"),
         (OfSpark.bufferSchema, {"state": "double"}, r"Other has bufferSchema .* leave out state"),
     ],
 )
@@ -204,3 +207,16 @@ def test_types_that_contradict_the_buffer_are_refused(
 
     with pytest.raises(ValueError, match=message):
         aggs.reducing(Other(), inputs="price", **options)
+
+
+def test_a_fraction_in_a_tuple_for_whole_numbers_is_found() -> None:
+    class Pair(OfSpark):
+        outputType = T.StructType().add("m", "double").add("n", "long")  # noqa: N815
+
+        def finish(self, buffer: tuple[float, int]) -> Any:
+            return 2.0, 1.5
+
+    pair = PerKey(aggs.reducing(Pair(), inputs="price"))
+    states = pair.vector.update(pa.record_batch({"price": [1.0]}), np.zeros(1, np.int64), 1)
+    with pytest.raises(ValueError, match=r"1\.5"):
+        pair.vector.finish(pa.record_batch(states))

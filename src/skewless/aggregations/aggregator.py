@@ -246,10 +246,13 @@ def _fields_of_spark(reducer: Any) -> tuple[str, ...] | None:
     if not all(hasattr(kind, "simpleString") for kind in kinds):
         return None
     names = tuple(getattr(kinds[0], "names", ()))
-    if not names or len(set(names)) < len(names):
+    text = kinds[0].simpleString()
+    is_flat = "struct<" not in text.removeprefix("struct<")
+    are_plain = all(name.replace("_", "a").isalnum() for name in names)
+    if not names or len(set(names)) < len(names) or not is_flat or not are_plain:
         raise ValueError(
-            f"bufferSchema of {type(reducer).__name__} must be a struct with fields of different "
-            f"names, not {kinds[0].simpleString()}"
+            f"bufferSchema of {type(reducer).__name__} must be a struct whose fields have "
+            f"different names of letters, digits and _, without a struct inside, not {text}"
         )
     return names
 

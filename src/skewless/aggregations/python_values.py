@@ -45,6 +45,9 @@ def _has_fraction(value: Any, kind: pa.DataType) -> bool:
         return isinstance(value, float | np.floating) and not float(value).is_integer()
     if pt.is_struct(kind) and isinstance(value, dict):
         return any(_has_fraction(value.get(field.name), field.type) for field in kind)
+    if pt.is_struct(kind) and isinstance(value, tuple):
+        parts = zip(value, kind, strict=False)  # Arrow says whether there are too many
+        return any(_has_fraction(part, field.type) for part, field in parts)
     if pt.is_map(kind) and isinstance(value, dict):
         keys, items = (kind.key_type, value.keys()), (kind.item_type, value.values())
         return any(_has_fraction(part, inner) for inner, parts in (keys, items) for part in parts)

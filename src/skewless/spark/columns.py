@@ -38,7 +38,7 @@ def arrow_schema(schema: T.StructType, argument: str) -> pa.Schema:
                 "and text is compared by its bytes here: cast it to string"
             )
     try:
-        return to_arrow_schema(_nullable(schema))
+        return to_arrow_schema(nullable(schema))
     except NoArrowType as error:
         kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
@@ -85,12 +85,12 @@ def is_collated(kind: T.DataType) -> bool:
     )
 
 
-def _nullable(kind: Any) -> Any:
+def nullable(kind: Any) -> Any:
     """Return the type with nulls allowed everywhere, as in the Arrow data that Spark sends."""
     if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
+        return T.StructType([T.StructField(f.name, nullable(f.dataType)) for f in kind.fields])
     if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_nullable(kind.elementType), True)
+        return T.ArrayType(nullable(kind.elementType), True)
     if isinstance(kind, T.MapType):
-        return T.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+        return T.MapType(nullable(kind.keyType), nullable(kind.valueType), True)
     return kind

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import functions as F
+
 from lanes import slow_except
 from skewless.spark import join, plan_join
 from spark.joins.tables import assert_same, hand_made, plain
@@ -77,3 +79,17 @@ def test_other_keys_are_left_to_sparks_own_join(spark: Any, name: str) -> None:
     assert plan.reason is not None
     assert "column 'k' is" in plan.reason
     assert_same(join(left, right, "k", workers=3), plain(left, right, ["k"], "inner"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [F.array, F.struct])
+def test_keys_that_are_never_null_on_one_side_meet(spark: Any, kind: Any) -> None:
+    """Their types have the same text and differ."""
+    numbers = spark.sql("select k from values (1), (7), (null) as t(k)")
+    left = numbers.select(
+        kind(F.coalesce("k", F.lit(7)).alias("k")).alias("k"), F.lit(1).alias("v")
+    )
+    right = numbers.select(kind(F.col("k")).alias("k"), F.lit(2).alias("w"))
+    assert left.schema["k"].dataType != right.schema["k"].dataType
+    plan = hand_made(left, right, ["k"], "full", lambda _: (2, 2))
+    assert_same(join(left, right, "k", how="full", plan=plan), plain(left, right, ["k"], "full"))

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import internal, is_collated, quoted
+from skewless.spark.columns import internal, is_collated, nullable, quoted
 from skewless.spark.error_lines import first_line
 from skewless.spark.records import GroupingKey, Records
 from skewless.spark.routing.planned.counting import seeded_hash
@@ -196,7 +196,8 @@ def _common_type(df: DataFrame, one: DataType, other: DataType) -> DataType | No
     rounded.
     """
     if one.simpleString() == other.simpleString():
-        return one
+        kind: DataType = nullable(one)  # what is null on one side alone has the same text
+        return kind
     alike = (NumericType, DateType | TimestampType | TimestampNTZType)
     if not any(isinstance(one, kinds) and isinstance(other, kinds) for kinds in alike):
         return None

@@ -115,7 +115,8 @@ def require_plan(plan: Any, sides: Sides, workers: Any) -> JoinPlan:
             )
     if workers is not None and given_workers(workers, sides.left.df.sparkSession) != plan.workers:
         raise ValueError(f"plan: it is for workers={plan.workers}, not {shown(workers)}")
-    return dataclasses.replace(plan, reason=sides.problem) if sides.problem else plan
+    reason = sides.problem or _changes(sides)
+    return dataclasses.replace(plan, reason=reason) if reason else plan
 
 
 def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:

@@ -43,13 +43,15 @@ def test_scans_are_cheap_and_what_needs_a_shuffle_or_python_is_not(
 
 def test_cached_data_is_cheap_and_repeats_if_what_it_was_made_of_does(spark: Any) -> None:
     df = spark.range(0, 100, 1, 2).select("id", (F.col("id") % 7).cast("string").alias("k"))
+    from_rdd = spark.createDataFrame(df.rdd.map(lambda row: row), "id bigint, k string").cache()
     ordered, shuffled = df.where("id > 3").cache(), df.repartition(3, "k").cache()
     try:
         assert input_of(ordered.where("id < 90")) == Input(True, True)
-        assert input_of(shuffled.where("id < 90")) == Input(True, False)
+        for unordered in (shuffled, from_rdd):
+            assert input_of(unordered.where("id < 90")) == Input(True, False)
     finally:
-        ordered.unpersist()
-        shuffled.unpersist()
+        for cached in (ordered, shuffled, from_rdd):
+            cached.unpersist()
 
 
 def test_what_may_be_other_records_when_it_is_computed_again(spark: Any, tmp_path: Path) -> None:

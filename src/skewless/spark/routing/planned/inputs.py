@@ -58,7 +58,10 @@ def input_of_plan(plan: str) -> Input:
     cached: int | None = None  # the depth of cached data; what is below it is not computed again
     for depth, name, about in _operators(plan):
         if cached is not None and depth > cached:
-            repeats = repeats and (name in _NARROW_PHYSICAL or name.startswith("InMemory"))
+            is_narrow = name in _NARROW_PHYSICAL or name.startswith("InMemory")
+            # A scan without a format may be of an RDD, which is computed in any order.
+            is_known = name != "Scan" or about.split(" ")[0].lower() in _FILES
+            repeats = repeats and is_narrow and is_known
             continue
         cached = depth if name == _CACHED else None
         is_file = name == "Relation" and about.split(" ")[-1].lower() in _FILES
