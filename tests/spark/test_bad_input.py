@@ -286,7 +286,6 @@ def folder(spark: Any, stream: DataFrame, tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"workers": 3}, "was written for workers=2, not 3"),
         ({"strategy": "fish"}, "was written for strategy=pkg, not fish"),
         ({"seed": 2}, "was written for seed=1, not 2"),
         ({"key": "v"}, "was written for key=k, not v"),

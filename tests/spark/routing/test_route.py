@@ -171,7 +171,7 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
     assert router(stream).query.ledger == Ledger(str(tmp_path / "all"))
     assert router(stream).query.per_query
     given = router(stream, ledger=str(tmp_path / "one"))
-    assert given.query.ledger == Ledger(str(tmp_path / "one"))
+    assert given.query.ledger.folder == str(tmp_path / "one")
     assert not given.query.per_query
 
 
