@@ -324,7 +324,7 @@ def _begin_block(state: CascadeState, n_records: int, since: int, left: int) -> 
     counters["sweep_at"] = n_records + counters["epoch"] - since
     counters["look_at"] = n_records + left
     weight, records = _faded(state)
-    if weight > 0.0:
+    if weight > 0.0 and records > 0.0:  # a damaged file may have weight without records
         numbers["scale"] = weight / records
         numbers["heavy"] = weight / state.levels.size / HEAVY_PARTS
 
