@@ -17,6 +17,7 @@ from skewless.plumbing.arguments import shown
 from skewless.registry import strategy_of
 from skewless.simulator.timed.timing import Event, Timing
 from skewless.state import state_bytes
+from skewless.strategies.rescaling import places
 from skewless.strategy import AnyStrategy, Moves, Rescales, RescalesKeys
 
 #: The most sources: each has a state of its own.
@@ -145,23 +146,6 @@ def require_memory(needed: int, what: str) -> None:
         raise ValueError(
             f"{what} need {needed / 2**30:,.1f} GiB, and this machine has {there / 2**30:,.1f}"
         )
-
-
-def places(capacities: Floats) -> Workers | None:
-    """Return the workers that are there, in the order in which a strategy numbers them.
-
-    For a strategy that can lose only its last workers. Workers keep their numbers, but the last
-    ones take the numbers of those that have left, whose capacity is 0. None: no worker has left.
-
-    >>> places(np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0])).tolist()
-    [0, 5, 2, 4]
-    """
-    there = np.flatnonzero(capacities).astype(np.int32)
-    if there.size == capacities.size:
-        return None
-    found = np.arange(there.size, dtype=np.int32)
-    found[~np.isin(found, there)] = there[there >= there.size][::-1]
-    return found
 
 
 class Membership:

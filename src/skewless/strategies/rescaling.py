@@ -1,4 +1,4 @@
-"""What several small strategies do when the number of workers changes."""
+"""What strategies share when workers come and go: numbers of workers, and small ways to rescale."""
 
 from __future__ import annotations
 
@@ -6,9 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys
+from skewless.arrays import Floats, Keys, Workers
 from skewless.moves import Moves, moves_between
 from skewless.parameters import require_all_stay
+
+
+def places(capacities: Floats) -> Workers | None:
+    """Return the workers that are there, in the order in which a strategy numbers them.
+
+    For a strategy that can lose only its last workers. Workers keep their numbers, but the last
+    ones take the numbers of those that have left, whose capacity is 0. None: no worker has left.
+
+    >>> places(np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0])).tolist()
+    [0, 5, 2, 4]
+    """
+    there = np.flatnonzero(capacities).astype(np.int32)
+    if there.size == capacities.size:
+        return None
+    found = np.arange(there.size, dtype=np.int32)
+    found[~np.isin(found, there)] = there[there >= there.size][::-1]
+    return found
 
 
 class HashedAnew:

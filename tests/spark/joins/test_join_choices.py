@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from skewless.spark import join, plan_join
 from skewless.spark.joins import counting
 from skewless.spark.joins.arguments import both_sides
-from skewless.spark.joins.plan_join import _is_small
+from skewless.spark.joins.plan_join import _is_small, require_plan
 from spark.joins.tables import assert_same, plain, skewed, table
 
 pytestmark = pytest.mark.spark
@@ -79,8 +79,11 @@ def test_rows_that_may_be_others_are_not_read_twice(spark: Any) -> None:
         assert plan.reason.startswith("right has a limit, a first or a draw")
     assert plan_join(left, some, "k", workers=4).reason is None
     cached = some.cache()
-    assert plan_join(left, cached, "k", how="full", workers=4).reason is None
+    earlier = plan_join(left, cached, "k", how="full", workers=4)
+    assert earlier.reason is None
     cached.unpersist()
+    given = require_plan(earlier, both_sides(left, some, "k", "full", "_r"), None)
+    assert given.reason == plan.reason
 
 
 def test_rows_of_samples_that_meet_by_chance_are_no_hot_key(

@@ -15,7 +15,7 @@ from skewless.spark.state.arguments import _check_states
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import StateIncomplete
-from spark.state.chains import SCHEMA, chained
+from spark.state.chains import SCHEMA, chain, chained
 from spark.state.counting import Counts, of_keys
 from spark.state.eight_tables import OTHERS, TABLES, Narrow, Wide, offsets_of, query, ran, rows
 from spark.state.without_spark import SEED, Offsets, Query
@@ -274,3 +274,20 @@ def test_a_purge_that_was_killed_takes_nothing_that_a_rolled_back_query_needs(
     whole = counting(3, 14).step(14, tables[0]).to_pylist()
     seen = Counter(key for table in [*tables, tables[0]] for key in table["k"].to_pylist())
     assert {row["k"]: row["n"] for row in whole} == seen
+
+
+def test_a_query_that_was_built_before_the_run_that_it_would_continue_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Its own sink has left out all micro-batches, and its checkpoint is not found."""
+
+    def built(run: str, seen: int | None) -> Query:
+        return Query(tmp_path, chain(), SCHEMA, run=run, seen=seen, strategy="hash")
+
+    built("other-0", -1).step(0, TABLES[0])
+    with pytest.raises(LedgerMismatch, match="another micro-batch 0 already"):
+        built("first-0", -1).step(1, TABLES[1])
+    # The same query started again, and one that is built now, go on.
+    assert rows(built("other-1", -1).step(1, TABLES[1])) == chained(TABLES)[1]
+    now = Ledger(str(tmp_path)).as_built_now().seen
+    assert rows(built("later-0", now).step(2, TABLES[2])) == chained(TABLES)[2]

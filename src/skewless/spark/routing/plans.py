@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Workers
-from skewless.simulator.starting import places
 from skewless.spark.ledger.entry_checks import require_plan, require_report, restored_from, usable
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import SOURCES, WORKERS, plan_name
@@ -50,6 +49,7 @@ from skewless.spark.routing.requests import (
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
 from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_about, steps_of
 from skewless.state import copy_state
+from skewless.strategies.rescaling import places
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
 
 #: Batches whose files are kept before the one that runs. Spark replays the last one or two; the

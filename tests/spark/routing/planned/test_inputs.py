@@ -59,6 +59,8 @@ def test_what_may_be_other_records_when_it_is_computed_again(spark: Any, tmp_pat
     shuffled = df.repartition(3)
     for changing in (
         shuffled.limit(9),
+        shuffled.offset(9),
+        shuffled.sample(0.5, 3),
         shuffled.dropDuplicates(["first"]),
         shuffled.groupBy("first").agg(F.any_value("id")),
         shuffled.withColumn("n", F.monotonically_increasing_id()),

@@ -25,8 +25,9 @@ _TABLES = frozenset({"HiveTableRelation", "RelationV2"})
 _CACHED = "InMemoryRelation"
 #: What may give other rows when it is computed again.
 _CHANGING = re.compile(
-    r"^(Global|Local)Limit\b|\b(first|last|any_value|rand|randn|uuid|shuffle|row_number|mode|max_by|"
-    r"min_by|monotonically_increasing_id|spark_partition_id|collect_list)\("
+    r"^(GlobalLimit|LocalLimit|Offset|Sample)\b|\b(first|last|nth_value|any_value|lag|lead|ntile|"
+    r"row_number|mode|max_by|min_by|collect_list|listagg|rand|randn|randstr|uuid|shuffle|"
+    r"monotonically_increasing_id|spark_partition_id)\("
 )
 _LINE = re.compile(r"(?P<depth>[\s:|+*-]*)(\*?\(\d+\) )?(?P<name>\w+)(?P<about>.*)")
 _BEGIN, _END = "== Optimized Logical Plan ==", "== Physical Plan =="
@@ -60,8 +61,8 @@ def input_of_plan(plan: str) -> Input:
         if cached is not None and depth > cached:
             is_narrow = name in _NARROW_PHYSICAL or name.startswith("InMemory")
             # A scan without a format may be of an RDD, which is computed in any order.
-            is_known = name != "Scan" or about.split(" ")[0].lower() in _FILES
-            repeats = repeats and is_narrow and is_known
+            is_rdd = name == "Scan" and about.split(" ")[0].lower() not in _FILES
+            repeats = repeats and is_narrow and not is_rdd
             continue
         cached = depth if name == _CACHED else None
         is_file = name == "Relation" and about.split(" ")[-1].lower() in _FILES

@@ -127,9 +127,8 @@ def _content(records: Records, changes: bool) -> list[Column]:
     columns = [
         F.col(quoted(f.name))
         for f in unique
-        if can_be_hashed(f.dataType) and not isinstance(f.dataType, T.FractionalType)
+        if can_be_hashed(f.dataType) and not isinstance(f.dataType, T.FloatType | T.DoubleType)
     ]
-    columns += [F.col(quoted(f.name)) for f in unique if isinstance(f.dataType, T.DecimalType)]
     if changes or not columns:
         why = (
             "be others when a task runs again, since df has a limit, a first or a draw"
