@@ -2,31 +2,79 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
-from faults.jobs.comparing import Batches, as_cut, ends_of
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
-PLAIN: Batches = {
-    0: Counter([("a", 1)]),
-    1: Counter([("a", 2), ("b", 1)]),
-    2: Counter([("a", 3), ("c", 1)]),
-}
+from faults.conftest import Setting
+from faults.jobs.comparing import (
+    assert_like_plain,
+    batches_with_data,
+    chained,
+    cut,
+    ends_of,
+)
+from faults.jobs.starting import Job, query, write_records
 
 
-def test_two_entries_in_one_micro_batch_have_their_last_updates() -> None:
-    assert as_cut(PLAIN, [0, 1, 2], 1) == PLAIN
-    assert as_cut(PLAIN, [0, 1, 1], 1) == PLAIN  # the last one has no data
-    merged = {0: PLAIN[0], 1: Counter([("a", 3), ("b", 1), ("c", 1)])}
-    assert as_cut(PLAIN, [0, 2], 1) == merged
-    assert as_cut(PLAIN, [0, 2])[1] == PLAIN[1] + PLAIN[2]
+def write_offsets(folder: Path, ends: list[int]) -> None:
+    offsets = folder / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    for batch, end in enumerate(ends):
+        text = f'v1\n{{"batchWatermarkMs":0}}\n{{"logOffset":{end}}}'
+        (offsets / str(batch)).write_text(text)
+    (offsets / ".1.tmp").write_text("")
 
 
 def test_the_ends_of_micro_batches_are_read_in_order(tmp_path: Path) -> None:
-    offsets = tmp_path / "checkpoint" / "offsets"
-    offsets.mkdir(parents=True)
-    for batch in range(11):
-        text = f'v1\n{{"batchWatermarkMs":0}}\n{{"logOffset":{batch + (batch > 2)}}}'
-        (offsets / str(batch)).write_text(text)
-    (offsets / ".1.tmp").write_text("")
-    assert ends_of(tmp_path) == [0, 1, 2, *range(4, 12)]
+    ends = [0, 1, 2, *range(4, 12)]
+    write_offsets(tmp_path, ends)
+    assert ends_of(tmp_path) == ends
+
+
+def test_a_micro_batch_without_data_belongs_to_the_one_before(tmp_path: Path) -> None:
+    write_offsets(tmp_path, [0, 2, 2, 3])
+    for batch in range(4):
+        folder = tmp_path / "out" / f"batch={batch}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"k": [batch]}), folder / "part.parquet")
+    found = batches_with_data(tmp_path, ["k"])
+    assert found == {0: Counter([(0,)]), 1: Counter([(1,), (2,)]), 2: Counter([(3,)])}
+
+
+def test_two_entries_in_one_micro_batch_are_chained_together(tmp_path: Path) -> None:
+    write_records(tmp_path / "records")
+    records = tmp_path / "records"
+    assert [len(files) for files in cut(records, [0, 2, 3])] == [2, 4, 2]
+    apart, together = chained(records), chained(records, [0, 2, 3])
+    assert [rows.total() for rows in together.values()] == [3_000, 6_000, 3_000]
+    assert together[0] == apart[0]
+    # Records of the second entry are older than some of the first one, so the order is another.
+    assert together[1] != apart[1] + apart[2]
+
+
+@pytest.mark.faults
+@pytest.mark.spark
+def test_queries_that_took_two_entries_in_one_are_like_those_without_faults(
+    setting: Setting, tmp_path: Path
+) -> None:
+    steps = [["run", 1], ["run", 3, {"files": 4}], ["run", 4]]
+    queries = [
+        query("own_windows", "cascade", windows=True, steps=steps),
+        query("own_windows_moved", "readj", windows=True, mode="update", steps=steps),
+        query("routed", "fish", merging="none", steps=steps),
+        query("chained", "wanders", merging="state", steps=steps),
+        query("joined", "wanders", merging="join", steps=steps),
+    ]
+    job = Job(tmp_path, setting.records, queries)
+    assert job.wait() == 0, job.log()
+    for one in queries:
+        # Here the log has one entry for both.
+        ends = ends_of(tmp_path / one["name"])
+        shutil.rmtree(tmp_path / one["name"] / "checkpoint" / "offsets")
+        write_offsets(tmp_path / one["name"], [{0: 0, 1: 2, 2: 3}[end] for end in ends])
+        assert_like_plain(tmp_path / one["name"], one, setting.records, setting.calm)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from faults.jobs.operators import COLUMNS
-from faults.jobs.starting import N_BATCHES
+from faults.jobs.starting import N_BATCHES, Job, query
 
 _EPOCH = datetime(1970, 1, 1)  # Spark writes times without a zone; all are in UTC
 RECORDS = ("k", "v")
@@ -27,64 +27,85 @@ _THIRD = {"blocks": "spread", "native": "distinct", "variance": "variance"}
 def assert_like_plain(folder: Path, one: dict[str, Any], records: Path, plain: Path) -> None:
     """Fail unless a query wrote what plain Spark did, whose folders are in `plain`.
 
-    Chains are compared with plain Python, and operators with a run without faults.
+    Chains are compared with plain Python, and operators with a run without faults. All read the
+    stream in the same micro-batches.
     """
     assert_done(folder)
+    name, ends = one["name"], sorted(set(ends_of(folder)))
     if one["merging"] == "state":
-        wanted = as_cut(chained(records), ends_of(folder))
-        assert_same_batches(batches_of(folder, CHAINED), wanted, one["name"])
-        return
-    if one["merging"] in COLUMNS:
-        columns = COLUMNS[one["merging"]]
-        calm = batches_of(plain / one["merging"], columns)
-        assert_same_batches(batches_of(folder, columns), calm, one["name"])
-        return
-    if one["merging"] == "none":
-        wanted = as_cut(batches_of_records(records), ends_of(folder))
-        assert_same_batches(batches_of(folder, RECORDS), wanted, one["name"])
-        return
-    columns = (*(["window"] if one["windows"] else []), "k", "n", "s", _THIRD[one["merging"]])
-    expected = plain / plain_name(one)
-    if one["mode"] == "append":
-        rows = committed_rows(expected, columns)
-        assert rows, one
-        assert_same_rows(committed_rows(folder, columns), rows, one["name"])
-        return
-    n_key = columns.index("k") + 1
-    wanted = as_cut(batches_of(expected, columns), ends_of(folder), n_key)
-    assert_same_batches(batches_of(folder, columns), wanted, one["name"])
+        assert_same_batches(batches_with_data(folder, CHAINED), chained(records, ends), name)
+    elif one["merging"] == "none":
+        wanted = batches_of_records(records, ends)
+        assert_same_batches(batches_with_data(folder, RECORDS), wanted, name)
+    elif one["merging"] in COLUMNS:
+        assert_same_output(folder, calm_of(one, ends, records, plain), COLUMNS[one["merging"]])
+    else:
+        columns = (*(["window"] if one["windows"] else []), "k", "n", "s", _THIRD[one["merging"]])
+        expected = calm_of(one, ends, records, plain)
+        if one["mode"] == "update":
+            assert_same_output(folder, expected, columns)
+        else:
+            rows = committed_rows(expected, columns)
+            assert rows, one
+            assert_same_rows(committed_rows(folder, columns), rows, name)
+
+
+def assert_same_output(folder: Path, calm: Path, columns: Sequence[str]) -> None:
+    """Fail unless the micro-batches of two queries have the same rows."""
+    wanted = batches_with_data(calm, columns)
+    assert_same_batches(batches_with_data(folder, columns), wanted, folder.name)
+
+
+def calm_of(one: dict[str, Any], ends: Sequence[int], records: Path, plain: Path) -> Path:
+    """Return the folder of a query without faults that reads the stream in these micro-batches.
+
+    Usually it is there. Where Spark took two entries in one micro-batch, records come together that
+    were apart: other ones are late, and chains have another order.
+    """
+    name = one["merging"] if one["merging"] in COLUMNS else plain_name(one)
+    if list(ends) == list(range(N_BATCHES)):
+        return plain / name
+    strategy = "wanders" if one["merging"] in COLUMNS else "plain"
+    same = {key: one[key] for key in ("merging", "windows", "mode")}
+    steps = [["run", end + 1, {"files": 2 * N_BATCHES}] for end in ends]
+    calm = query("-".join([name, *map(str, ends)]), strategy, steps=steps, **same)
+    job = Job(plain, records, [calm])
+    assert job.wait() == 0, job.log()
+    assert_done(plain / calm["name"])
+    return plain / calm["name"]
 
 
 def ends_of(folder: Path) -> list[int]:
     """Return, for each micro-batch of a query, the last entry of the file source's log in it.
 
     Usually they are 0, 1, 2 … A driver that is killed between writing that log and writing its
-    offsets leaves an entry that no micro-batch has: Spark then takes two entries in one.
+    offsets leaves an entry that no micro-batch has: Spark then takes two entries in one. A
+    micro-batch without data has the end of the one before.
     """
     logs = [path for path in (folder / "checkpoint" / "offsets").iterdir() if path.name.isdigit()]
     lasts = [path.read_text().splitlines()[-1] for path in sorted(logs, key=lambda p: int(p.name))]
     return [int(json.loads(last)["logOffset"]) for last in lasts]
 
 
-def as_cut(batches: Batches, ends: Sequence[int], n_key: int | None = None) -> Batches:
-    """Return the rows of `batches` for micro-batches that end with these batches.
+def batches_with_data(folder: Path, columns: Sequence[str]) -> Batches:
+    """Return what the sink wrote by micro-batch; those that read nothing belong to the one before.
 
-    With `n_key`, rows are updates, and the last one of the first `n_key` columns counts. If no
-    entry was skipped, nothing changes; an end that is there twice is a micro-batch without data.
+    They are numbered anew, so that two queries can be compared.
     """
-    if set(ends) == set(range(max(ends) + 1)):
-        return batches
+    ends = ends_of(folder)
+    numbers = {end: number for number, end in enumerate(sorted(set(ends)))}
     found: Batches = {}
-    first = 0
-    for number, end in enumerate(ends):
-        parts = [batches[batch] for batch in range(first, end + 1)]
-        if n_key is None:
-            found[number] = sum(parts, Counter())
-        else:
-            last = {row[:n_key]: row for part in parts for row in part.elements()}
-            found[number] = Counter(last.values())
-        first = end + 1
+    for batch, rows in batches_of(folder, columns).items():
+        number = numbers[ends[batch]]
+        found[number] = found.get(number, Counter()) + rows
     return found
+
+
+def cut(records: Path, ends: Sequence[int]) -> list[list[Path]]:
+    """Return the files of each micro-batch, if micro-batches end with these entries of the log."""
+    files = sorted(records.glob("*.parquet"))
+    begins = [0, *(end + 1 for end in ends)]
+    return [files[2 * begin : 2 * (end + 1)] for begin, end in zip(begins, ends, strict=False)]
 
 
 def assert_same_batches(found: Batches, wanted: Batches, name: str) -> None:
@@ -94,17 +115,18 @@ def assert_same_batches(found: Batches, wanted: Batches, name: str) -> None:
         assert_same_rows(found[batch], rows, f"{name}, batch {batch}")
 
 
-def chained(records: Path, *, by_time: bool = True) -> Batches:
+def chained(
+    records: Path, ends: Sequence[int] = range(N_BATCHES), *, by_time: bool = True
+) -> Batches:
     """Compute the results of `Chain` for each micro-batch, by plain Python.
 
     Otherwise than by time, records are in source order: Spark numbers files by size, the largest
     first, each a source of its own.
     """
-    files = sorted(records.glob("*.parquet"))
     states: dict[Any, tuple[int, int]] = {}
     found = {}
-    for batch in range(N_BATCHES):
-        sources = sorted(files[2 * batch : 2 * batch + 2], key=lambda file: -file.stat().st_size)
+    for batch, files in enumerate(cut(records, ends)):
+        sources = sorted(files, key=lambda file: -file.stat().st_size)
         whole = pa.concat_tables([pq.ParquetFile(file).read() for file in sources])
         if by_time:
             whole = whole.sort_by([("ts", "ascending"), ("v", "ascending")])
@@ -142,10 +164,9 @@ def assert_done(folder: Path) -> None:
     assert (folder / "done").exists(), failed.read_text()[:3000] if failed.exists() else "no end"
 
 
-def batches_of_records(records: Path) -> dict[int, Counter[tuple[Any, ...]]]:
+def batches_of_records(records: Path, ends: Sequence[int] = range(N_BATCHES)) -> Batches:
     """Return the key and value of the records themselves for each micro-batch."""
-    files = sorted(records.glob("*.parquet"))
-    return {n: _rows(files[2 * n : 2 * n + 2], ("k", "v")) for n in range(N_BATCHES)}
+    return {number: _rows(files, RECORDS) for number, files in enumerate(cut(records, ends))}
 
 
 def batches_of(folder: Path, columns: Sequence[str]) -> dict[int, Counter[tuple[Any, ...]]]:

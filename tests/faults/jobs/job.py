@@ -101,7 +101,8 @@ def show_files(records: Path, shown: Path, n_batches: int) -> None:
 
 def run(spark: Any, records: str, folder: Path, query: dict[str, Any]) -> None:
     """Run one query until it has read all files."""
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", FILES_PER_BATCH)
+    n_files = query.get("files", FILES_PER_BATCH)
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", n_files)
     results = results_of(reader.parquet(records), folder, query)
     out = folder / "out"
 

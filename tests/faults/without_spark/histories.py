@@ -27,7 +27,7 @@ from faults.without_spark.disturbed_folders import (
 )
 from faults.without_spark.operators import OPERATORS, stream
 from skewless.spark import scale_to
-from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger import folder as ledger_folder
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import StateIncomplete
@@ -88,7 +88,8 @@ class History:
     """What happens to one query; `play` returns whether it was refused.
 
     Copies of the checkpoint are restored in any order, and a run that another one has replaced may
-    go on. If tasks find the checkpoint, the query goes on correctly; otherwise it may be refused.
+    go on. If tasks do not find the checkpoint, a restart may be refused, until the user says where
+    it is.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ class History:
         self.n_runs = self.n_attempts = self.n_stamps = 0
         self.oldest = 0  # the first micro-batch that every purge so far left repeatable
         self.sink_skips = self.happens(0.5)  # a micro-batch that it has, as Spark's file sink does
-        self.has_rolled_back = self.is_repeated = False
+        self.is_repeated = False
         self.run = self.new_run()
 
     def play(self) -> bool:
@@ -171,9 +172,7 @@ class History:
             "purge_every": chance.choice([1, 1, 3]),
         }
         self.faults.calm()
-        # Before "-" is what is drawn when a query is built.
-        seen = Ledger(self.address).as_built_now().seen if self.n_runs else -1
-        run = Run(f"run{self.n_runs}-0", settings | {"seen": seen})
+        run = Run(f"run-{self.n_runs}", settings)
         self.n_runs += 1
         self.tell(f"{run.name} with {settings}")
         return run
@@ -204,7 +203,6 @@ class History:
             self.resume()  # it may purge what only a copy as old as this one needs
         self.copies.append(self.progress)
         self.left.append((self.progress, self.run))
-        self.has_rolled_back = True
         self.progress = copy
         self.run = self.new_run()
 
@@ -212,7 +210,6 @@ class History:
         """Let a run go on that another run has replaced, as a driver that was cut off may do."""
         self.left.append((self.progress, self.run))
         self.progress, self.run = self.left.pop(self.chance.randrange(len(self.left)))
-        self.has_rolled_back = True
         self.tell(f"{self.run.name} goes on")
 
     def repaired(self, error: Exception) -> bool:
@@ -223,6 +220,8 @@ class History:
         is_replaced = "was replaced" in str(error)
         if "a newer run" in str(error):
             pass  # the query is started again
+        elif "does not find the checkpoint" in str(error) and not self.is_found:
+            self.is_found = True  # the user says where it is
         elif is_replaced or (self.progress.sink[before:] and self.progress.sink[before] is None):
             self.progress = self.progress.back_to(before)
         elif self.progress.commits < self.oldest:  # its states are purged: give up this timeline
@@ -231,8 +230,6 @@ class History:
             if not others:
                 return False
             self.progress = others[-1]
-        elif self.has_rolled_back and not self.is_found:
-            return False
         else:
             raise error
         self.run = self.new_run()
@@ -289,8 +286,6 @@ class History:
     def evaluated(self, batch: int) -> Any:
         """Return the rows of a micro-batch, or None if the sink does not evaluate all of it."""
         run, what = self.run, self.chance.random()
-        if self.has_rolled_back and not self.is_found:
-            what = max(what, 0.1)  # an abandoned timeline may have a version of the micro-batch
         # A sink that notes a micro-batch before it writes it skips the one that is repeated.
         if what < (0.1 if self.is_repeated else 0.03):
             self.tell("the sink does not evaluate the micro-batch")

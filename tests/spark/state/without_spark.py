@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,17 @@ def stamp_of(table: pa.Table) -> int:
     return zlib.crc32(sink.getvalue())
 
 
+@cache
+def _beside(folder: Path) -> dict[int, int]:
+    """Return the checkpoint beside a ledger, which a query finds when it starts again."""
+    return {}
+
+
 class Query:
-    """A query that takes one table after the other, as Spark would hand them to its tasks."""
+    """A query that takes one table after the other, as Spark would hand them to its tasks.
+
+    `checkpoint` is what tasks see of the checkpoint; by default all of it, after restarts too.
+    """
 
     def __init__(
         self,
@@ -58,7 +68,6 @@ class Query:
         workers: int | None = 2,
         most: int = 8,
         run: str = "run-0",
-        seen: int | None = None,
         time: str | None = None,
         delay: int | None = None,
         order: Sequence[str] = (),
@@ -95,16 +104,15 @@ class Query:
         )
         work = Work(shape, sent, cost)
         self.tasks = StateTasks(None, controller, work, kept, purge_every=purge_every)  # type: ignore[arg-type]
-        self.ledger = replace(Ledger(str(folder)), seen=seen).of_run(run)
+        self.ledger = Ledger(str(folder)).of_run(run)
         self.key, self.hashes = key, hashes
-        self.checkpoint = checkpoint
+        self.checkpoint = _beside(folder) if checkpoint is None else checkpoint
 
     def plan(self, batch: int, table: pa.Table | None = None) -> Any:
         """Return the plan of a micro-batch of these records; the checkpoint has its stamp first."""
-        seen = {} if self.checkpoint is None else self.checkpoint
         if table is not None:
-            seen[batch] = stamp_of(table)
-        return self.tasks.begin(self.ledger, batch, SEED, Offsets(seen))
+            self.checkpoint[batch] = stamp_of(table)
+        return self.tasks.begin(self.ledger, batch, SEED, Offsets(self.checkpoint))
 
     def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
         """Build the sent records of several source partitions, in order."""

@@ -106,14 +106,10 @@ class Ledger:
     run
         The run of the query whose reports are written and read; set by `of_run`. None: for readers
         outside the query; the reports of the last run count.
-    seen
-        The number of the last run that was registered when the query was built; -1: none was.
-        None: this is not known.
     """
 
     folder: str  # any path is accepted
     run: str | None = None
-    seen: int | None = None
 
     def __post_init__(self) -> None:
         """Make a relative path absolute: tasks have other working folders."""
@@ -149,10 +145,6 @@ class Ledger:
             number = 1 + max(order.values(), default=-1)
             self.files.create(f"runs/{number:08}.{name}.json", statement("run", run))
         return replace(self, run=run)
-
-    def as_built_now(self) -> Ledger:
-        """Return the ledger as a query that is built now sees it: later runs are of others."""
-        return replace(self, seen=max(self.runs().values(), default=-1))
 
     def runs(self) -> dict[str, int]:
         """Return the numbers of all registered runs by name; the earliest of a name counts."""

@@ -85,7 +85,6 @@ def query_ledger(
         ledger.check(identity_for(whole, strategy, ledger), drawn=drawn)
         kept = _kept_seed(ledger) if drawn else None
         whole["seed"] = whole["seed"] if kept is None else kept
-        ledger = ledger.as_built_now()
     keeps = not (drawn and df.isStreaming)
     return QueryLedger(whole, ledger, per_query, keeps, strategy, secrets.token_hex(8))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
@@ -34,9 +34,8 @@ from skewless.state import MOST_COUNTED, require_that
 _LOGGER = logging.getLogger("skewless")
 _IN_PART = "was evaluated in part, as show, take, limit or first in foreachBatch do"
 _NOT_FOUND = (
-    "the checkpoint of this query was not found beside the ledger in {place}. If it was rolled "
-    "back, the query may be refused, and a sink must not leave out a micro-batch: set "
-    "spark.skewless.checkpoint to its folder"
+    "process: the checkpoint of this query was not found beside the ledger in %s. The query cannot "
+    "be started again before you set spark.skewless.checkpoint to the folder of the checkpoint"
 )
 
 
@@ -106,6 +105,8 @@ def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
     found = versions(ledger, batch - 1)
     own = run_name(ledger.run)
     if own in found:
+        if batch == 1 and offsets.stamp(0) is None:
+            _LOGGER.warning(_NOT_FOUND, ledger.place)
         return _complete(ledger, batch - 1, own, found[own])
     if batch > 1 and own in versions(ledger, batch - 2):
         raise StateIncomplete(
@@ -134,8 +135,7 @@ def _continued(
     stamps = {run: _stamp(ledger, batch - 1, run) for run in runs}
     before = offsets.stamp(batch - 1)
     if before is None:
-        _LOGGER.warning("process: %s", _NOT_FOUND.format(place=ledger.place))
-        before = _told_by_the_ledger(ledger, batch, stamps, offsets.stamp(batch))
+        before = _told_by_the_ledger(ledger, batch, offsets.stamp(batch))
     same = [run for run in runs if stamps[run] is not None and stamps[run] == before]
     if same:
         return same
@@ -154,40 +154,23 @@ def _continued(
     )
 
 
-def _told_by_the_ledger(
-    ledger: Ledger, batch: int, stamps: Mapping[str, int | None], now: int | None
-) -> int | None:
-    """Return the stamp of the batch before where the ledger alone leaves no doubt."""
-    folders = ledger.files.folders(batch_folder(STATE, batch))
-    runs = [folder.rpartition("/")[2] for folder in folders]
-    begun = [ledger.read(file_names.state_plan_name(batch, run)) for run in runs]
-    plans = [entry for entry in begun if entry and entry.about.get("stamp") is not None]
-    for entry in plans:
-        if entry.about["stamp"] == now:  # this very micro-batch, which an earlier run has begun
+def _told_by_the_ledger(ledger: Ledger, batch: int, now: int | None) -> int | None:
+    """Return the stamp of the batch before if an earlier run has begun this very micro-batch.
+
+    Nothing else is proof: an abandoned copy of the checkpoint that is started again looks like an
+    ordinary restart.
+    """
+    for folder in ledger.files.folders(batch_folder(STATE, batch)):
+        entry = ledger.read(file_names.state_plan_name(batch, folder.rpartition("/")[2]))
+        if entry is not None and now is not None and entry.about.get("stamp") == now:
             with usable(entry):
                 return _stamp(ledger, batch - 1, Base.of(entry.about.get("base")).run)
-    known = {stamp for stamp in stamps.values() if stamp is not None}
-    if plans or len(known) > 1 or _is_of_another(ledger, stamps):
-        raise LedgerMismatch(
-            f"the ledger in {ledger.place} has another micro-batch "
-            f"{batch if plans else batch - 1} already: the checkpoint was rolled back or "
-            "copied, and process does not find it, so it cannot tell which states it continues. "
-            "Set spark.skewless.checkpoint to the folder of the checkpoint, or restore the "
-            "checkpoint and the ledger from copies of one time"
-        )
-    return next(iter(known), None)
-
-
-def _is_of_another(ledger: Ledger, runs: Iterable[str]) -> bool:
-    """Return whether a query that was built elsewhere has begun one of the runs since this was.
-
-    If no version of this run is there, its sink has left out all micro-batches so far: a restart
-    from another one's checkpoint looks the same, but would be built after that one began.
-    """
-    if ledger.seen is None:
-        return False
-    order, own = ledger.runs(), run_name(ledger.run).partition("-")[0]
-    return any(order.get(run, -1) > ledger.seen and run.partition("-")[0] != own for run in runs)
+    raise LedgerMismatch(
+        f"process does not find the checkpoint of this query, so it cannot tell whether the states "
+        f"in the ledger in {ledger.place} are those that micro-batch {batch} continues. Set "
+        "spark.skewless.checkpoint to the folder of the checkpoint, or put the ledger beside it, "
+        "and start the query again; nothing is lost"
+    )
 
 
 def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[VersionName]]) -> None:
