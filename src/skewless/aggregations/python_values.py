@@ -11,7 +11,9 @@ import pyarrow.types as pt
 
 
 def class_name(aggregator: Any) -> str:
-    """Return the name of the user's class, even if a class of ours wraps it."""
+    """Return the name of the user's class, even if a class of ours wraps it; a text is a name."""
+    if isinstance(aggregator, str):
+        return aggregator
     return type(getattr(aggregator, "wrapped", aggregator)).__name__
 
 
