@@ -18,18 +18,17 @@ pytestmark = pytest.mark.spark
 WORKERS = 3
 
 
-class Counts(KeyProcessor):
-    state_schema = "n bigint"
-    result_schema = "n bigint"
+def counts() -> Any:
+    """Return a processor that counts; its class is local, so Spark's workers get it by value."""
 
-    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
-        return [], {"n": len(records) + (state["n"] if state else 0)}
+    class Counts(KeyProcessor):
+        state_schema = "n bigint"
+        result_schema = "n bigint"
 
+        def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+            return [], {"n": len(records) + (state["n"] if state else 0)}
 
-def by_value() -> KeyProcessor:
-    """Return `Counts` for Spark's workers, which cannot import this file."""
-    namespace: dict[str, Any] = dict(Counts.__dict__)
-    return type("Counts", (KeyProcessor,), namespace)()  # type: ignore[no-any-return]
+    return Counts()
 
 
 def in_text(df: Any) -> list[str]:
@@ -76,7 +75,7 @@ def test_a_key_of_several_columns_is_a_tuple(spark: Any, tmp_path: Path) -> None
     table = pa.table({"k": names, "x": numbers}, pa.schema({"k": pa.string(), "x": pa.float64()}))
 
     def query(stream: Any, ledger: str) -> Any:
-        return process(stream, ["x", "k"], by_value(), workers=WORKERS, ledger=ledger)
+        return process(stream, ["x", "k"], counts(), workers=WORKERS, ledger=ledger)
 
     ledger = ran(spark, tmp_path, [table], "k string, x double", query)
     scan = in_text(read_state(spark, ledger))
@@ -100,7 +99,7 @@ def test_only_the_files_of_the_worker_are_opened(spark: Any, tmp_path: Path) -> 
     table = pa.table({"k": list(range(200))}, pa.schema({"k": pa.int64()}))
 
     def query(stream: Any, ledger: str) -> Any:
-        return process(stream, "k", by_value(), workers=WORKERS, ledger=ledger)
+        return process(stream, "k", counts(), workers=WORKERS, ledger=ledger)
 
     ledger = ran(spark, tmp_path, [table], "k bigint", query)
     homes = {row["k"]: row["worker"] for row in read_state(spark, ledger).collect()}

@@ -90,7 +90,7 @@ def read_state(
                 f"{opened.place}/identity.json is gone: keys are hashed by its seed"
             )
         wanted = _wanted(spark, opened, layout, keys, seed)
-        owners = _owners(opened, base, wanted.hashes, seed)
+        owners = owners_of(opened, base, wanted.hashes, seed)
         workers = spark.createDataFrame(pa.table({"id": owners})).repartition(max(1, len(owners)))
     reader = StateReader(opened, base, layout, wanted)
     require_skewless(spark)
@@ -154,7 +154,7 @@ def _wanted(
     return WantedKeys(numbers[order], [column.take(pa.array(order)) for column in columns])
 
 
-def _owners(ledger: Ledger, base: Base, hashes: Keys, seed: int) -> Any:
+def owners_of(ledger: Ledger, base: Base, hashes: Keys, seed: int) -> Any:
     """Return the workers that may hold these hashes: all, if the strategy is a user's own.
 
     A strategy of ours with the same ring and the same table has the same owners.
