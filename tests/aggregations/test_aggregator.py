@@ -14,7 +14,7 @@ from aggregations.aggregators import Mean, Records, Words
 from aggregations.oracle import aggregate, codes_of, values_by_key
 from aggregations.values import Values, columns_of, keyed
 from skewless.aggregations import PerKey, reducing
-from skewless.aggregations.python_values import class_name
+from skewless.aggregations.python_values import class_name, to_arrow
 
 SEEDS = st.integers(0, 2**32)
 
@@ -128,6 +128,7 @@ def test_a_state_of_another_type_is_refused_with_its_value() -> None:
         ("map<string, int>", {"a": 1.5}),
         ("map<int, string>", {1.5: "a"}),
         ("array<struct<n: bigint>>", [{"n": 1}, {"n": 1.5}]),
+        ("struct<a: double, m: map<int, array<int>>>", {"a": 1.5, "m": {1: [2], 2: [3, 4.5]}}),
     ],
 )
 def test_arrow_never_cuts_off_a_fraction_silently(kind: str, state: Any) -> None:
@@ -149,6 +150,14 @@ def test_a_whole_float_is_a_whole_number() -> None:
             return 2.0
 
     assert PerKey(Whole()).update([], codes_of(0), 1)[0].to_pylist() == [2]
+
+
+def test_the_value_with_a_fraction_is_named_among_good_ones() -> None:
+    kind = pa.struct({"n": pa.int64(), "x": pa.float64(), "l": pa.list_(pa.int32())})
+    good = [None, {}, {"n": 2.0, "x": 0.5}, {"l": None}, {"l": [None, 3]}, {"l": ()}]
+    assert to_arrow(good, kind, "here", "state").to_pylist()[2]["n"] == 2
+    with pytest.raises(ValueError, match=r"here: the state {'l': \[1, 0\.5\]} is not of"):
+        to_arrow([*good, {"l": [1, 0.5]}, {"n": 1.5}], kind, "here", "state")
 
 
 def test_a_result_of_another_type_is_refused_with_its_value() -> None:

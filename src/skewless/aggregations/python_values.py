@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,21 @@ import pyarrow.types as pt
 
 
 def class_name(aggregator: Any) -> str:
-    """Return the name of the user's class, even if a class of ours wraps it."""
+    """Return the name of the user's class, even if a class of ours wraps it; a text is a name."""
+    if isinstance(aggregator, str):
+        return aggregator
     return type(getattr(aggregator, "wrapped", aggregator)).__name__
 
 
 def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
     """Return Python values as an Arrow array, or raise a `ValueError` that names their owner."""
     values, name = list(values), class_name(owner)
-    if _holds_integers(kind):
-        for value in values:
-            if _has_fraction(value, kind):
-                raise ValueError(
-                    f"{name}: the {what} {value!r} is not of the declared type {kind}: "
-                    "a whole number would lose its fraction"
-                )
+    if _have_fractions(values, kind):
+        culprit = next(value for value in values if _have_fractions([value], kind))
+        raise ValueError(
+            f"{name}: the {what} {culprit!r} is not of the declared type {kind}: "
+            "a whole number would lose its fraction"
+        )
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -39,21 +41,32 @@ def _holds_integers(kind: pa.DataType) -> bool:
     return pt.is_integer(kind) or any(_holds_integers(part) for part in inner)
 
 
-def _has_fraction(value: Any, kind: pa.DataType) -> bool:
-    """Return whether a float for an integer type has a fraction, which Arrow silently drops."""
+def _have_fractions(values: list[Any], kind: pa.DataType) -> bool:
+    """Return whether floats for integer types have fractions, which Arrow silently drops.
+
+    Each field is one list of values, and nearly always the types in it answer for all of them.
+    """
     if pt.is_integer(kind):
-        return isinstance(value, float | np.floating) and not float(value).is_integer()
-    if pt.is_struct(kind) and isinstance(value, dict):
-        return any(_has_fraction(value.get(field.name), field.type) for field in kind)
-    if pt.is_struct(kind) and isinstance(value, tuple):
-        parts = zip(value, kind, strict=False)  # Arrow says whether there are too many
-        return any(_has_fraction(part, field.type) for part, field in parts)
-    if pt.is_map(kind) and isinstance(value, dict):
-        keys, items = (kind.key_type, value.keys()), (kind.item_type, value.values())
-        return any(_has_fraction(part, inner) for inner, parts in (keys, items) for part in parts)
-    if pt.is_list(kind) and isinstance(value, list | tuple):
-        return any(_has_fraction(part, kind.value_type) for part in value)
-    return False
+        if not any(issubclass(one, float | np.floating) for one in set(map(type, values))):
+            return False
+        floats = (value for value in values if isinstance(value, float | np.floating))
+        return not all(float(value).is_integer() for value in floats)
+    if not _holds_integers(kind):
+        return False
+    parts: list[tuple[pa.DataType, list[Any]]] = []
+    if pt.is_list(kind):
+        rows = (value for value in values if isinstance(value, list | tuple))
+        parts = [(kind.value_type, list(chain.from_iterable(rows)))]
+    dicts = [value for value in values if isinstance(value, dict)]
+    if pt.is_struct(kind):
+        parts = [(field.type, [value.get(field.name) for value in dicts]) for field in kind]
+        tuples = [value for value in values if isinstance(value, tuple)]
+        for (_, held), *given in zip(parts, *tuples, strict=False):  # Arrow counts the fields
+            held.extend(given)
+    elif pt.is_map(kind):
+        items = chain.from_iterable(value.values() for value in dicts)
+        parts = [(kind.key_type, list(chain.from_iterable(dicts))), (kind.item_type, list(items))]
+    return any(_have_fractions(part, inner) for inner, part in parts)
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:

@@ -55,6 +55,29 @@ def parse_type(text: str | pa.DataType) -> pa.DataType:
     return kind
 
 
+def widens(before: pa.DataType, now: pa.DataType) -> bool:
+    """Return whether a column of one type can become one of the other without loss.
+
+    Whole numbers and floats may have more bits, and structs more fields, which are null.
+
+    >>> widens(parse_type("array<struct<n: int>>"), parse_type("array<struct<m: date, n: bigint>>"))
+    True
+    >>> widens(parse_type("bigint"), parse_type("double"))
+    False
+    """
+    for is_number in (pt.is_signed_integer, pt.is_floating):
+        if is_number(before) and is_number(now):
+            return bool(before.bit_width <= now.bit_width)
+    if pt.is_list(before) and pt.is_list(now):
+        return widens(before.value_type, now.value_type)
+    if pt.is_struct(before) and pt.is_struct(now):
+        names = [field.name for field in before]
+        kept = [field for field in now if field.name in names]
+        kinds = zip((field.type for field in before), (field.type for field in kept), strict=False)
+        return [field.name for field in kept] == names and all(widens(*pair) for pair in kinds)
+    return bool(before == now)
+
+
 def parse_fields(text: str | pa.DataType) -> list[pa.Field]:
     """Return the fields that Spark's DDL `text` means, as a table's schema or as a struct.
 

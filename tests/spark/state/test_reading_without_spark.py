@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from skewless.spark import KeyProcessor
-from skewless.spark.state.reading import StateReader
+from skewless.spark.state.reading import StateReader, WantedKeys, owners_of
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.state_tables import StateLayout, layout_of
 from skewless.spark.state.versions.version_files import read
+from skewless.strategies import Mixed
 from spark.state.chains import SCHEMA, random_moves, records
-from spark.state.without_spark import Query
+from spark.state.counting import of_keys
+from spark.state.without_spark import SEED, Query
 
 
 def columns(keys: list[str], fields: list[str]) -> list[str]:
@@ -88,13 +92,54 @@ class More(Counts):
     state_schema = "n bigint, a bigint, b double, c string"
 
 
-def rows(query: Query, batch: int) -> list[dict[str, Any]]:
+def rows(query: Query, batch: int, wanted: WantedKeys | None = None) -> list[dict[str, Any]]:
     base = bases.complete(query.ledger, batch)
     assert base is not None
     layout = query.tasks.work.layout
-    reader = StateReader(query.ledger, base, layout)
-    workers = pa.RecordBatch.from_arrays([pa.array(range(base.workers), pa.int64())], ["id"])
+    reader = StateReader(query.ledger, base, layout, wanted)
+    chosen = range(base.workers)
+    if wanted is not None:
+        chosen = owners_of(query.ledger, base, wanted.hashes, SEED)
+    workers = pa.RecordBatch.from_arrays([pa.array(chosen, pa.int64())], ["id"])
     return [row for one in reader.rows(iter([workers])) for row in one.to_pylist()]
+
+
+@dataclass(frozen=True)
+class Unknown(Mixed):
+    """A strategy of a user: its name says nothing to a reader."""
+
+    name: ClassVar[str] = "nobody's"
+
+
+@pytest.mark.parametrize("strategy", ["hash", "random", "unknown", "one hash"])
+def test_keys_are_looked_up_where_the_plan_has_them(tmp_path: Path, strategy: str) -> None:
+    """The rows are those of a filtered scan, even if all keys have the same hash."""
+    strategies: dict[str, Any] = {"hash": "hash", "unknown": Unknown()}
+    collide = strategy == "one hash"
+    query = Query(
+        tmp_path,
+        Counts(),
+        SCHEMA,
+        strategy=strategies.get(strategy, random_moves()),
+        workers=3,
+        hashes=(lambda table: np.full(table.num_rows, 7, np.uint64)) if collide else None,
+    )
+    for batch in range(5):
+        query.step(batch, records(80 if batch < 4 else 0, batch))
+        scan = {row["k"]: row for row in rows(query, batch)}
+        for keys in ([], ["no such key"], [None], ["hot", "hot", "1", None, "x"], [*scan, "y"]):
+            columns = query.sent(of_keys(keys))
+            hashes = columns.column("hash").to_numpy().view(np.uint64)
+            order = np.argsort(hashes, kind="stable")
+            texts = columns.column("k").combine_chunks().take(pa.array(order))
+            found = rows(query, batch, WantedKeys(hashes[order], [texts]))
+            wanted = [scan[key] for key in set(keys) & scan.keys()]
+            assert sorted(map(repr, found)) == sorted(map(repr, wanted)), (batch, keys)
+            if len(keys) == 1:
+                base = bases.complete(query.ledger, batch)
+                assert base is not None
+                n_read = len(owners_of(query.ledger, base, hashes, SEED))
+                assert n_read == (3 if strategy == "unknown" else 1)
 
 
 @pytest.mark.parametrize("strategy", ["hash", "random"])

@@ -59,7 +59,7 @@ class QueryLedger:
         """Return the seed that all tasks, attempts and runs of the query have."""
         if self.keeps_seed:
             return self.seed
-        kept = None if ledger is None else _kept_seed(ledger)
+        kept = None if ledger is None else kept_seed(ledger)
         if kept is None and task.query is not None:
             kept = seed_of_query(task.query)
         return self.seed if kept is None else kept
@@ -83,7 +83,7 @@ def query_ledger(
         ledger, per_query = ledger_of_stream(given, df.sparkSession)
     if ledger is not None and not per_query:
         ledger.check(identity_for(whole, strategy, ledger), drawn=drawn)
-        kept = _kept_seed(ledger) if drawn else None
+        kept = kept_seed(ledger) if drawn else None
         whole["seed"] = whole["seed"] if kept is None else kept
     keeps = not (drawn and df.isStreaming)
     return QueryLedger(whole, ledger, per_query, keeps, strategy, secrets.token_hex(8))
@@ -109,7 +109,7 @@ def claim_of(
     return None if ledger is None else QueryLedger(told, ledger, per_query)
 
 
-def _kept_seed(ledger: Ledger) -> int | None:
+def kept_seed(ledger: Ledger) -> int | None:
     """Return the seed that a ledger was claimed with, or None before it was claimed."""
     seed = (ledger.identity() or {}).get("seed")
     if seed is None or (type(seed) is int and 0 <= seed <= LARGEST_SEED):

@@ -43,7 +43,7 @@ HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
 
 
 class Placement(TypedDict, total=False):
-    """How keys are placed on workers: arguments of `process`, and of every operator on it."""
+    """Arguments of `process` that every operator on it has: how keys are placed on workers, etc."""
 
     strategy: str | AnyStrategy
     workers: int | None
@@ -55,6 +55,7 @@ class Placement(TypedDict, total=False):
     seed: int | None
     ledger: str | None
     untrusted_keys: bool | None
+    batch_column: str | None
 
 
 @dataclass(frozen=True)

@@ -147,9 +147,10 @@ def process(
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
+        batch_column=batch_column,
     )
     records = Records.with_names(df).by(key)
-    return processed(records, processor, placement, watermark, order_by, batch_column)
+    return processed(records, processor, placement, watermark, order_by)
 
 
 def processed(
@@ -158,7 +159,6 @@ def processed(
     placement: Placement,
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
-    batch_column: str | None = None,
     parts: Parts | None = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
@@ -166,7 +166,7 @@ def processed(
     The last column of the key is then the part, 0 for every record. The columns of the records
     must have different names.
     """
-    shape = shape_of(processor)
+    shape, batch_column = shape_of(processor), placement.get("batch_column")
     result = _with_batch(shape.result, batch_column)
     times = arguments.time_and_delay(records, watermark)
     arguments.check_streams(records, shape, times is not None)

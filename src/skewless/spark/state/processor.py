@@ -122,6 +122,9 @@ class Processor(ABC):
     #: kept with the states, and a restart with other texts is refused. Set it on the class or the
     #: object.
     meaning: Mapping[str, str] = MappingProxyType({})
+    #: Fields of `state_schema` that had another name when states were written, as new names by old
+    #: ones: {"n": "clicks"}. It can stay when all states have the new names.
+    renamed: Mapping[str, str] = MappingProxyType({})
     #: A boolean column that is true for the records of a second stream. The watermark then follows
     #: the slower stream, and begins when both have a record. None: one stream.
     second_stream: str | None = None

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from skewless import registry
+from skewless.aggregations.columns import plain
+from skewless.aggregations.python_values import to_arrow
+from skewless.arrays import Keys
 from skewless.plumbing.arguments import shown as shown_value
 from skewless.plumbing.arguments import whole
 from skewless.spark.arrow_types import from_arrow_schema
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.columns import internal, quoted
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import state_plan_name
+from skewless.spark.records import Records
+from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.query_ledger import kept_seed
+from skewless.spark.routing.seeds import hash_seed
+from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.state_plan import from_entry, places_alike
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
@@ -25,7 +41,13 @@ OURS = pa.schema({"worker": pa.int32(), "version": pa.int64(), "bytes": pa.int64
 _ROWS_AT_ONCE = 1 << 16
 
 
-def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> DataFrame:
+def read_state(
+    spark: SparkSession,
+    ledger: str,
+    batch: int | None = None,
+    *,
+    keys: Sequence[Any] | None = None,
+) -> DataFrame:
     """Return one row per key that has a state: the key, its worker, and the state's columns.
 
     The columns are those of the key, `worker`, `version` (the last micro-batch in the state),
@@ -44,21 +66,34 @@ def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> Da
         `spark.sql.streaming.minBatchesToRetain` says how many are kept. After a rollback of the
         checkpoint, None is the last one of the run that continued from there; a later number still
         reads the run before.
+    keys
+        Return only the rows of these keys: ["ann", None]. A key of several columns is a tuple. The
+        keys are looked up in the files of their workers, and nothing else is read but what worker 0
+        changed last. A key without a state has no row. None: all keys.
 
     Examples
     --------
     >>> read_state(spark, "/data/clicks/ledger").orderBy("bytes")  # doctest: +SKIP
+    >>> read_state(spark, "/data/clicks/ledger", keys=["ann"])  # doctest: +SKIP
     """
     if not callable(getattr(type(spark), "range", None)) or isinstance(spark, DataFrame):
         raise ValueError(f"spark must be a SparkSession, not {shown_value(spark)}")
     opened = Ledger(ledger)
     base = _base(opened, batch)
-    tables = [read(opened, base.version(worker).file).table for worker in range(base.workers)]
-    # The newest file has all fields, even if the query began with fewer.
-    layout = layout_of(max((table.schema for table in tables), key=len))
-    reader = StateReader(opened, base, layout)
+    # All workers wrote this version with the same fields, even if the query began with fewer.
+    layout = layout_of(read(opened, base.version(0).file).table.schema)
+    wanted, workers = None, spark.range(0, base.workers, 1, base.workers)
+    if keys is not None:
+        seed = kept_seed(opened)
+        if seed is None:
+            raise LedgerCorrupt(
+                f"{opened.place}/identity.json is gone: keys are hashed by its seed"
+            )
+        wanted = _wanted(spark, opened, layout, keys, seed)
+        owners = owners_of(opened, base, wanted.hashes, seed)
+        workers = spark.createDataFrame(pa.table({"id": owners})).repartition(max(1, len(owners)))
+    reader = StateReader(opened, base, layout, wanted)
     require_skewless(spark)
-    workers = spark.range(0, base.workers, 1, base.workers)
     return workers.mapInArrow(reader.rows, from_arrow_schema(reader.schema))
 
 
@@ -76,6 +111,67 @@ def _base(ledger: Ledger, batch: int | None) -> Base:
         held = f"it has {known[0]} … {known[-1]}" if known else "it has none"
         raise ValueError(f"batch: {place} has no version {wanted}; {held}")
     return complete
+
+
+@dataclass(frozen=True, eq=False)
+class WantedKeys:
+    """Keys to look up, as the states have them, in the order of their hashes."""
+
+    hashes: Keys
+    columns: list[Any]
+
+
+def _wanted(
+    spark: SparkSession, ledger: Ledger, layout: StateLayout, keys: Any, seed: int
+) -> WantedKeys:
+    """Return the keys that a user gave; Spark hashes them as it does those of records."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Sequence):
+        raise ValueError(f"keys must be a list of keys, not {shown_value(keys)}")
+    names = layout.key.names
+    if names[-1].startswith(internal("part")):
+        raise ValueError(
+            f"keys: the ledger in {ledger.place} is of a join, whose keys may be in several parts: "
+            "filter what read_state returns without keys="
+        )
+    rows = [(key,) for key in keys] if len(names) == 1 else keys
+    for row in rows:
+        if not isinstance(row, tuple | list) or len(row) != len(names):
+            told = f"a tuple of {len(names)} values, for {', '.join(names)}"
+            raise ValueError(f"keys: each must be {told}, not {shown_value(row)}")
+    given = [
+        to_arrow([row[place] for row in rows], field.type, "keys", f"value of {field.name!r}")
+        for place, field in enumerate(layout.key)
+    ]
+    df = spark.createDataFrame(pa.table(given, layout.key), from_arrow_schema(layout.key))
+    key = Records.of(df).by([F.col(quoted(name)) for name in names]).key
+    is_digest = (ledger.identity() or {}).get("untrusted_keys") is True
+    hashed = hashed_key(key, untrusted=True) if is_digest else key.grouped
+    whole_hash = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+    found = df.select(whole_hash, *key.grouped).toArrow().combine_chunks()
+    hashes, *columns = (plain(column) for column in found.columns)
+    numbers: Keys = hashes.to_numpy().view(np.uint64)
+    order = np.argsort(numbers, kind="stable")
+    return WantedKeys(numbers[order], [column.take(pa.array(order)) for column in columns])
+
+
+def owners_of(ledger: Ledger, base: Base, hashes: Keys, seed: int) -> Any:
+    """Return the workers that may hold these hashes: all, if the strategy is a user's own.
+
+    A strategy of ours with the same ring and the same table has the same owners.
+    """
+    every, strategy = np.arange(base.workers if hashes.size else 0), None
+    entry = ledger.read(state_plan_name(base.batch, base.run))
+    if entry is None:  # purged since it was listed
+        return every
+    with contextlib.suppress(TypeError, ValueError):  # a name or parameters that we do not know
+        name, settings = json.loads(str(entry.about.get("strategy")))
+        strategy = as_moving(registry.make(name, **settings))
+    if strategy is None:
+        return every
+    placing = from_entry(entry, strategy, seed).placing
+    if not places_alike(entry, placing, seed):
+        return every
+    return np.unique(placing.owners(hashes)).astype(np.int64)
 
 
 def _renamed(schema: pa.Schema, prefix: str, taken: Iterable[str]) -> list[pa.Field]:
@@ -103,6 +199,7 @@ class StateReader:
     ledger: Ledger
     base: Base
     layout: StateLayout
+    wanted: WantedKeys | None = None  # None: all keys
 
     @property
     def schema(self) -> pa.Schema:
@@ -121,9 +218,17 @@ class StateReader:
     def _of(self, worker: int) -> pa.Table:
         layout = self.layout
         held = HeldState(layout, stack(self.ledger, self.base.version(worker).file))
-        table = held.rows_of()
+        table = self._found(held)
         same = [np.full(table.num_rows, number) for number in (worker, self.base.batch)]
         numbers = zip((*same, weight(layout, table)), OURS.types, strict=True)
         ours = [pa.array(column, kind) for column, kind in numbers]
         fields = layout.states(table).flatten()
         return pa.table([*layout.keys(table), *ours, *fields], schema=self.schema)
+
+    def _found(self, held: HeldState) -> pa.Table:
+        if self.wanted is None:
+            return held.rows_of()
+        hashes, columns = self.wanted.hashes, self.wanted.columns
+        table = held.with_hashes(np.unique(hashes))
+        rows = np.unique(self.layout.find(table, hashes, columns))
+        return table.take(pa.array(rows[rows >= 0]))

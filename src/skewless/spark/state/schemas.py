@@ -6,13 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
 from skewless.aggregations.python_values import to_arrow
-from skewless.aggregations.types import parse_type
+from skewless.aggregations.types import parse_type, widens
 from skewless.parameters import nearest
 from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
@@ -23,6 +24,7 @@ from skewless.spark.state.processor import KeyedRecords, Processor, PythonValues
 
 #: The field of a state that says when it ends.
 EXPIRES = "expires"
+_UNIT = "{'unit': 'seconds'}"
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,14 @@ class Shape:
     result: StructType
     ttl: int | None  # in microseconds
     meaning: Mapping[str, str] = field(default_factory=dict)  # of states, beyond their schema
+    renamed: Mapping[str, str] = field(default_factory=dict)  # old names of fields to new ones
 
-    @property
+    @cached_property
     def state_arrow(self) -> pa.Schema:
         """The state as Arrow has it."""
         return arrow_schema(self.state, "state_schema")
 
-    @property
+    @cached_property
     def result_arrow(self) -> pa.Schema:
         """The results as Arrow has them."""
         return arrow_schema(self.result, "result_schema")
@@ -125,17 +128,24 @@ def shape_of(processor: Any) -> Shape:
     ttl = None if processor.ttl is None else microseconds(processor.ttl, f"{name}: ttl")
     if ttl is not None and ttl <= 0:
         raise ValueError(f"{name}: ttl must be above 0, not {processor.ttl!r}")
-    return Shape(processor, state, result, ttl, _meaning(processor))
+    renamed = _texts(processor, "renamed", "{'n': 'clicks'}")
+    for old, new in renamed.items():
+        if new not in state.names or old in state.names:
+            raise ValueError(
+                f"{name}: renamed: {old!r} must be a former name and {new!r} a field of "
+                f"state_schema, which has {state.names}"
+            )
+    return Shape(processor, state, result, ttl, _texts(processor, "meaning", _UNIT), renamed)
 
 
-def _meaning(processor: Processor) -> dict[str, str]:
-    given: Any = processor.meaning
+def _texts(processor: Processor, attribute: str, example: str) -> dict[str, str]:
+    given: Any = getattr(processor, attribute)
     if not isinstance(given, Mapping) or not all(
         isinstance(part, str) for pair in given.items() for part in pair
     ):
         raise ValueError(
-            f"{type(processor).__name__}: meaning must be texts by name, such as "
-            f"{{'unit': 'seconds'}}, not {shown(given)}"
+            f"{type(processor).__name__}: {attribute} must be texts by name, such as {example}, "
+            f"not {shown(given)}"
         )
     return dict(given)
 
@@ -197,13 +207,20 @@ def require_same_states(about: Mapping[str, Any], shape: Shape, where: str) -> N
             )
     kept = about.get("schema")
     if isinstance(kept, str):
-        require_compatible(kept, shape.state, where)
+        require_compatible(kept, shape, where)
 
 
-def require_compatible(kept: str, struct: StructType, where: str) -> None:
-    """Raise LedgerMismatch unless states that were written with `kept` can be read as `struct`."""
-    now = {one.name: one for one in struct.fields}
-    before: dict[str, str] = dict(json.loads(kept))
+def require_compatible(kept: str, shape: Shape, where: str) -> None:
+    """Raise LedgerMismatch unless states that were written with `kept` can be read by `shape`."""
+    now = {one.name: one for one in shape.state.fields}
+    fields = json.loads(kept)
+    before: dict[str, str] = {shape.renamed.get(old, old): kind for old, kind in fields}
+    if len(before) < len(fields):
+        names = ", ".join(name for name, _ in fields)
+        raise LedgerMismatch(
+            f"{where} holds states with the fields {names}, two of which would become one by "
+            "renamed: leave one out of it, or use another ledger and checkpoint"
+        )
     for name, kind in before.items():
         if name not in now:
             raise LedgerMismatch(
@@ -212,10 +229,11 @@ def require_compatible(kept: str, struct: StructType, where: str) -> None:
                 "older program that is deployed again; or use another ledger and checkpoint"
             )
         wanted = now[name].dataType.simpleString()
-        if wanted != kind:
+        if wanted != kind and not _widens(kind, wanted):
             raise LedgerMismatch(
-                f"{where} holds states in which {name} is {kind}, not {wanted}: add a field of "
-                "another name, or use another ledger and checkpoint"
+                f"{where} holds states in which {name} is {kind}, not {wanted}: numbers can become "
+                "wider, and structs can get fields after or between theirs. Add a field of another "
+                "name, or use another ledger and checkpoint"
             )
     for name, one in now.items():
         if name not in before and not one.nullable:
@@ -223,3 +241,10 @@ def require_compatible(kept: str, struct: StructType, where: str) -> None:
                 f"{where} holds states without the field {name}, so it must be nullable in "
                 "state_schema: leave out NOT NULL"
             )
+
+
+def _widens(before: str, now: str) -> bool:
+    try:
+        return widens(parse_type(before), parse_type(now))
+    except ValueError:  # a name inside a struct that cannot be read without quotes
+        return False

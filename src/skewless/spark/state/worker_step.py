@@ -83,7 +83,8 @@ class Work:
     @cached_property
     def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
-        return state_tables.StateLayout(self.sent.key_schema, self.shape.state_arrow)
+        shape = self.shape
+        return state_tables.StateLayout(self.sent.key_schema, shape.state_arrow, shape.renamed)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""

@@ -102,6 +102,10 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_top_n, {"df": "stream"}, r"df: 'rank' is the name of another column of the result"),
     (_top_n, {"batch_column": "V"}, r"batch_column: 'V' is the name of another column"),
     (_top_n, {"batch_column": ""}, r"batch_column must be the name of a new column, not ''"),
+    (_deduplicate, {"batch_column": "TS"}, r"batch_column: 'TS' is the name of another column"),
+    (_sessions, {"batch_column": "end"}, r"batch_column: 'end' is the name of another column"),
+    (_join, {"batch_column": "v_right"}, r"batch_column: 'v_right' is the name of another"),
+    (_join, {"batch_column": 3}, r"batch_column must be the name of a new column, not 3"),
     (_join, {"within": None}, r"within: a join of streams pairs records by event time"),
     (_join, {"how": "anti"}, r"how must be 'inner', 'left', 'right' or 'full', not 'anti'"),
     (_join, {"how": None}, r"how must be 'inner', 'left', 'right' or 'full', not None"),
@@ -151,5 +155,7 @@ def test_bad_arguments_are_refused_in_one_line(spark: Any, tmp_path: Path) -> No
         with pytest.raises(ValueError, match=f"TopN: second_stream: .*{message}"):
             process(stream, "k", processor, ledger=str(tmp_path / "ledger"))
     for verb in (_deduplicate, _sessions, _join):
-        good = verb(stream, workers=2, ledger=str(tmp_path / verb.__name__))
+        ledger = str(tmp_path / verb.__name__)
+        good = verb(stream, workers=2, ledger=ledger, batch_column="batch")
         assert good.isStreaming
+        assert good.schema.fields[-1].simpleString() == "batch:bigint"

@@ -35,7 +35,6 @@ def top_n(
     n: int,
     *,
     order_by: str | Sequence[str] | None = None,
-    batch_column: str | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return the n records of each key that are largest by a column, as they change.
@@ -63,10 +62,8 @@ def top_n(
     order_by
         Columns that order the records of a micro-batch, as for `process`: they decide which of
         several equal records is the earlier one.
-    batch_column
-        The name of one more column of the result, the number of the micro-batch, as for `process`.
     placement
-        How keys are placed, and the `ledger`: as for `process`.
+        How keys are placed, the `ledger` and the `batch_column`: as for `process`.
 
     Examples
     --------
@@ -86,7 +83,7 @@ def top_n(
     free_names([_RANK], names, "key")
     others = StructType([field for field in records.schema if field.name not in names])
     processor = TopN(records.key.named_fields, others, by, number)
-    return processed(records, processor, placement, order_by=order_by, batch_column=batch_column)
+    return processed(records, processor, placement, order_by=order_by)
 
 
 class TopN(Processor):

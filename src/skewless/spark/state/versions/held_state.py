@@ -93,6 +93,8 @@ class HeldState:
 
     def with_hashes(self, wanted: Keys) -> pa.Table:
         """Return the rows of all keys that have one of these hashes, which are ascending."""
+        if not wanted.size:  # nearly every micro-batch moves no key from or to most workers
+            return self.layout.empty()
         return self.rows_of(lambda table: state_tables.with_hashes(table, wanted))
 
     def ended(self, before: int | None, now: int | None) -> pa.Table:
@@ -133,6 +135,8 @@ class HeldState:
 
 def weight(layout: StateLayout, table: pa.Table) -> Ints:
     """Return the bytes of each row that holds a state, keys included; 0 for the others."""
+    if not table.num_rows:
+        return np.empty(0, np.int64)
     names = [*layout.key_names, *layout.field_names]
     weights = row_bytes([state_tables.column_of(table, name) for name in names])
     return np.where(live_of(table), weights, 0)

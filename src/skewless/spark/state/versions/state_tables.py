@@ -7,8 +7,8 @@ the state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations.columns import plain
+from skewless.aggregations.types import widens
 from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions.column_room import require_room
 from skewless.spark.state.versions.same_keys import Flags, key_order, same
@@ -36,6 +37,7 @@ class StateLayout:
 
     key: pa.Schema
     state: pa.Schema
+    renamed: Mapping[str, str] = field(default_factory=dict)  # old names of fields to new ones
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -64,20 +66,28 @@ class StateLayout:
         return self.schema.empty_table()
 
     def fitted(self, table: pa.Table) -> pa.Table:
-        """Return a table with all fields of this layout; fields that it lacks are null."""
+        """Return a table with all fields of this layout, which may be renamed or wider now.
+
+        Fields that it lacks are null.
+        """
         if table.schema.equals(self.schema):
             return table
+        new = {_FIELD + old: _FIELD + name for old, name in self.renamed.items()}
+        table = table.rename_columns([new.get(name, name) for name in table.column_names])
         kinds = dict(zip(self.schema.names, self.schema.types, strict=True))
-        for field in table.schema:
-            if field.type != kinds.get(field.name):
-                raise ValueError(f"column {field.name!r} of type {field.type} is not expected")
+        for name, kind in zip(table.column_names, table.schema.types, strict=True):
+            wanted = kinds.get(name, pa.null())
+            if kind != wanted and not (name in self.field_names and widens(kind, wanted)):
+                raise ValueError(f"column {name!r} of type {kind} is not expected")
+            if table.column_names.count(name) > 1:
+                raise ValueError(f"it has the column {name!r} by its old and its new name")
         if any(name not in table.column_names for name in self.key_names):
             raise ValueError("it lacks columns of the key")
         columns = [
-            table.column(field.name)
-            if field.name in table.column_names
-            else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-            for field in self.schema
+            table.column(name).cast(kind)
+            if name in table.column_names
+            else pa.chunked_array([pa.nulls(table.num_rows, kind)])
+            for name, kind in kinds.items()
         ]
         return pa.table(columns, schema=self.schema)
 
@@ -135,7 +145,7 @@ def layout_of(schema: pa.Schema) -> StateLayout:
     """Return the layout of a table of states that was read from a file."""
 
     def fields(prefix: str) -> pa.Schema:
-        found = [field for field in schema if field.name.startswith(prefix)]
+        found = [one for one in schema if one.name.startswith(prefix)]
         return pa.schema([pa.field(f.name.removeprefix(prefix), f.type) for f in found])
 
     return StateLayout(fields(_KEY), fields(_FIELD))
