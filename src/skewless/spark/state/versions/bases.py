@@ -15,6 +15,8 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.entry_checks import usable
@@ -179,20 +181,27 @@ def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[Versi
     Two copies of a checkpoint that run at once may plan their micro-batches in one millisecond. A
     run that repeats a micro-batch begins when the one before has ended. Its states count, even if
     the user has corrected the processor in between. A late worker of the run before may still
-    write: then both hold the same states, maybe on other workers. `versions` are in the order of
-    the runs.
+    write: then both hold the same states, maybe on other workers or in other parts of spread keys.
+    `versions` are in the order of the runs.
     """
     files = ledger.files
-    for (_, names), (later, others) in itertools.pairwise(versions.items()):
+    for (run, names), (later, others) in itertools.pairwise(versions.items()):
         began_s = files.seconds_since_written(f"runs/{ledger.runs().get(later, 0):08}.{later}.json")
         if all(files.seconds_since_written(name.file) >= began_s for name in names):
             continue
-        if held_rows(ledger, names) != held_rows(ledger, others):
+        spread = _spread(ledger, batch, run) | _spread(ledger, batch, later)
+        if held_rows(ledger, names, spread) != held_rows(ledger, others, spread):
             raise LedgerMismatch(
                 f"the ledger in {ledger.place} has two versions {batch} that contradict "
                 "each other: two copies of the checkpoint have used it at once. Restore the "
                 "checkpoint and the ledger from copies of one time"
             )
+
+
+def _spread(ledger: Ledger, batch: int, run: str) -> set[int]:
+    """Return the hashes of the keys of a join that the plan of a run spreads."""
+    entry = ledger.read(file_names.state_plan_name(batch, run))
+    return set() if entry is None else set(entry.arrays.get("spread.hashes", np.empty(0)).tolist())
 
 
 def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:

@@ -14,7 +14,7 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -26,7 +26,7 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import VersionName, version_name
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.state_tables import LIVE, OURS, StateLayout
+from skewless.spark.state.versions.state_tables import HASH, LIVE, OURS, StateLayout
 
 T = TypeVar("T")
 FORMAT = "skewless-version"
@@ -209,13 +209,23 @@ def stack(ledger: Ledger, file: str) -> list[Version]:
     return [*(read(ledger, name) for name in top.below), top]
 
 
-def held_rows(ledger: Ledger, names: Iterable[VersionName]) -> list[str]:
-    """Return the rows of all keys that have a state, in one order wherever the keys are."""
+def held_rows(
+    ledger: Ledger, names: Iterable[VersionName], spread: Collection[int] = ()
+) -> list[str]:
+    """Return the rows of all keys that have a state, in one order wherever the keys are.
+
+    Keys that are `spread` are left out, by the hashes of their parts 0: which rows a part holds
+    depends on the number of parts. The last column of their keys is the part.
+    """
     stacks = [stack(ledger, name.file) for name in names]
     # The newest files have all fields, even if the query began with fewer.
     layout = state_tables.layout_of(max((files[-1].table.schema for files in stacks), key=len))
     held = [layout.newest([table_of(layout, file) for file in files]) for files in stacks]
-    return sorted(repr(row) for table in held for row in table.to_pylist() if row[LIVE])
+    rows = [row for table in held for row in table.to_pylist() if row[LIVE]]
+    if spread:
+        part = layout.key_names[-1]
+        rows = [row for row in rows if row[part] == 0 and row[HASH] not in spread]
+    return sorted(map(repr, rows))
 
 
 def table_of(layout: StateLayout, version: Version) -> pa.Table:
