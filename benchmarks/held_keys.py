@@ -59,6 +59,9 @@ def measure(n_rounds: int) -> Iterator[Row]:
 class Stamps:
     """The stamps of the micro-batches: their numbers."""
 
+    def searched(self) -> str:
+        return "there is no checkpoint"
+
     def stamp(self, batch: int) -> int:
         return batch
 

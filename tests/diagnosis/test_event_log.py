@@ -132,11 +132,24 @@ def test_a_small_file_that_holds_one_endless_line_is_refused_before_it_is_read(t
             out.write(b"7," * (1 << 19))
     assert packed.stat().st_size < 1 << 20
     tracemalloc.start()
-    with pytest.raises(LogError, match=r"line 1 of .* has 33554432 characters or more"):
+    with pytest.raises(LogError, match=r"line 1 of .* has 8388608 characters or more"):
         list(read_events(packed))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 150e6  # the file holds 300 MB
+
+
+def test_a_line_that_is_just_short_enough_takes_a_bounded_amount(tmp_path):
+    packed = tmp_path / "log.gz"
+    line = '{"Event": "x", "a": [' + ",".join(["[]"] * ((event_log._LONGEST_LINE - 40) // 3)) + "]}"
+    assert len(line) < event_log._LONGEST_LINE
+    with pa.CompressedOutputStream(str(packed), "gzip") as out:
+        out.write(line.encode() + b"\n")
+    tracemalloc.start()
+    assert [event["Event"] for event in read_events(packed)] == ["x"]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 300e6
 
 
 MANY = [

@@ -50,7 +50,7 @@ def uses_speeds(strategy: AnyStrategy) -> bool:
 
 def log_unused(name: str) -> None:
     """Log that times are not used, and when to use them."""
-    _LOGGER.info(
+    _LOGGER.warning(
         "strategy %r does not use the times that workers measure, because Spark runs a partition "
         "on any executor. If all executors are equally fast, and records of some keys cost more "
         "than others, set spark.skewless.%s to true",

@@ -77,3 +77,17 @@ def test_a_place_that_cannot_be_opened_is_passed_over(tmp_path: Path, place: str
     checkpoint(tmp_path / "c", {2: 20, 3: 30})
     places = places_of(str(tmp_path / "ledger"), (place,), per_query=False)
     assert SeenOffsets("q", 3, 30, places).stamp(2) == 20
+
+
+def test_a_damaged_copy_beside_the_checkpoint_does_no_harm(tmp_path: Path) -> None:
+    damaged = checkpoint(tmp_path / "a", {2: 10})
+    (damaged / "offsets" / "3").mkdir()
+    checkpoint(tmp_path / "b", {2: 20, 3: 30})
+    assert seen(tmp_path).stamp(2) == 20
+
+
+def test_it_is_said_where_the_checkpoint_was_looked_for(tmp_path: Path) -> None:
+    told = seen(tmp_path / "here", tmp_path / "there", Path("dbfs:/far")).searched()
+    assert f"{tmp_path / 'there'} has no checkpoint of it" in told
+    assert "dbfs:/far cannot be listed (" in told
+    assert f"{tmp_path / 'here'} has no checkpoint of it" in told

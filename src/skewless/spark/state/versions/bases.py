@@ -137,17 +137,18 @@ def _continued(
     stamps = {run: _stamp(ledger, batch - 1, run) for run in runs}
     before = offsets.stamp(batch - 1)
     if before is None:
-        before = _told_by_the_ledger(ledger, batch, offsets.stamp(batch))
+        before = _told_by_the_ledger(ledger, batch, offsets)
     same = [run for run in runs if stamps[run] is not None and stamps[run] == before]
     if same:
         return same
-    if len(runs) == 1 and stamps[runs[0]] is None:
+    went_on = any(run in ledger.members(STATE, batch + 1) for run in runs)  # and was rolled back
+    if len(runs) == 1 and stamps[runs[0]] is None and not went_on:
         return runs
     if all(stamp is None for stamp in stamps.values()):
         raise LedgerMismatch(
-            f"the ledger in {ledger.place} has versions {batch - 1} of several runs, which "
-            "an older skewless wrote without a sign of their micro-batches, so it cannot tell "
-            f"which one the checkpoint continues. {_to_repeat(batch - 1)}"
+            f"the ledger in {ledger.place} has versions {batch - 1} of several runs, or of one "
+            "that went on, which an older skewless wrote without a sign of their micro-batches, so "
+            f"it cannot tell whether the checkpoint continues them. {_to_repeat(batch - 1)}"
         )
     raise StateIncomplete(
         f"the versions {batch - 1} in the ledger in {ledger.place} are of other "
@@ -156,12 +157,13 @@ def _continued(
     )
 
 
-def _told_by_the_ledger(ledger: Ledger, batch: int, now: int | None) -> int | None:
+def _told_by_the_ledger(ledger: Ledger, batch: int, offsets: OffsetLog) -> int | None:
     """Return the stamp of the batch before if an earlier run has begun this very micro-batch.
 
     Nothing else is proof: an abandoned copy of the checkpoint that is started again looks like an
     ordinary restart.
     """
+    now = offsets.stamp(batch)
     for folder in ledger.files.folders(batch_folder(STATE, batch)):
         entry = ledger.read(file_names.state_plan_name(batch, folder.rpartition("/")[2]))
         if entry is not None and now is not None and entry.about.get("stamp") == now:
@@ -169,9 +171,9 @@ def _told_by_the_ledger(ledger: Ledger, batch: int, now: int | None) -> int | No
                 return _stamp(ledger, batch - 1, Base.of(entry.about.get("base")).run)
     raise LedgerMismatch(
         f"process does not find the checkpoint of this query, so it cannot tell whether the states "
-        f"in the ledger in {ledger.place} are those that micro-batch {batch} continues. Set "
-        "spark.skewless.checkpoint to the folder of the checkpoint, or put the ledger beside it, "
-        "and start the query again; nothing is lost"
+        f"in the ledger in {ledger.place} are those that micro-batch {batch} continues. "
+        f"{offsets.searched()}. Set spark.skewless.checkpoint to the folder of the checkpoint, or "
+        "put the ledger beside it, and start the query again; nothing is lost"
     )
 
 

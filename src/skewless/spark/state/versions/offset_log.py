@@ -9,14 +9,13 @@ told where that is, so it looks beside the ledger and where the settings say.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from skewless.spark.ledger.files import LedgerCorrupt
-from skewless.spark.ledger.folder import Folder, open_folder, parent
+from skewless.spark.ledger.folder import Folder, open_folder, parent, shown
 
 #: Settings of the session: where checkpoints are.
 CHECKPOINT_SETTINGS = ("spark.skewless.checkpoint", "spark.sql.streaming.checkpointLocation")
@@ -29,6 +28,9 @@ class OffsetLog(Protocol):
 
     def stamp(self, batch: int) -> int | None:
         """Return the stamp of a micro-batch, or None if it is not known."""
+
+    def searched(self) -> str:
+        """Say where the checkpoint was looked for, and what is there instead."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +47,32 @@ class SeenOffsets:
         if batch == self.batch:
             return self.now
         # Copies of a checkpoint have the same id. The running one has just planned a micro-batch.
-        found = {
-            _stamp(folder.read(f"{name}offsets/{batch}"))
-            for folder, name in self._checkpoints()
-            if _stamp(folder.read(f"{name}offsets/{self.batch}")) == self.now
-        } - {None}
+        places = chain.from_iterable(map(_folders, self.places))
+        found = {self._stamp_in(folder, name, batch) for folder, name in places} - {None}
         return found.pop() if len(found) == 1 else None
 
-    def _checkpoints(self) -> Iterator[tuple[Folder, str]]:
-        """Yield the checkpoints of the query: a folder, and what is before the names in it."""
-        for folder, name in itertools.chain.from_iterable(map(_folders, self.places)):
-            # Somebody else's folder may be closed to us, or hold other things by these names.
-            with contextlib.suppress(OSError, LedgerCorrupt):
-                if _lines(folder.read(f"{name}metadata"))[:1] == [{"id": self.query}]:
-                    yield folder, name
+    def searched(self) -> str:
+        """Say where the checkpoint was looked for, and what is there instead."""
+        found = []
+        for place in dict.fromkeys(self.places):
+            why = "has no checkpoint of it"
+            try:
+                open_folder(place).folders("")
+            except (OSError, ValueError) as error:
+                why = f"cannot be listed ({error})"
+            found.append(f"{shown(place)} {why}")
+        return "; ".join(found)
+
+    def _stamp_in(self, folder: Folder, name: str, batch: int) -> int | None:
+        """Return the stamp that a folder has, if it is the checkpoint of this run of the query."""
+        # Somebody else's folder may be closed to us, or hold other things by these names.
+        with contextlib.suppress(OSError, LedgerCorrupt):
+            if (
+                _lines(folder.read(f"{name}metadata"))[:1] == [{"id": self.query}]
+                and _stamp(folder.read(f"{name}offsets/{self.batch}")) == self.now
+            ):
+                return _stamp(folder.read(f"{name}offsets/{batch}"))
+        return None
 
 
 def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:
