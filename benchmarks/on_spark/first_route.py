@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+import pyspark
 import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -31,6 +33,7 @@ PACKED = {
 
 def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
     """Every case has executors of its own, and on them a first Python job and then two routes."""
+    os.environ["SPARK_HOME"] = str(own_home(folder))
     packed = {"spark.archives": f"{pack(folder)}#packed", **PACKED}
     cases = [(kernels, daemon) for kernels in KERNELS for daemon in DAEMONS]
     time_first_route({"spark.python.daemon.module": DAEMONS["Spark's"], **packed})  # Java warms up
@@ -39,6 +42,15 @@ def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
         settings = packed if kernels == "packed" else empty
         took = time_first_route({"spark.python.daemon.module": DAEMONS[daemon], **settings})
         yield {"daemon": daemon, "kernels": kernels, "turn": turn, **took}
+
+
+def own_home(folder: Path) -> Path:
+    """Return a home of Spark for its executors, which leave their folder `work` in it."""
+    home = folder / "spark"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    return home
 
 
 def pack(folder: Path) -> str:

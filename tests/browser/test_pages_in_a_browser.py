@@ -139,9 +139,9 @@ def test_a_still_of_the_live_page_ends_below_its_first_cards(browser, shots, tmp
             await seen.screen(960, dark=False)
             await seen.open(page.as_uri())
             await seen.shot(taken)
-            return await seen.value("document.querySelector('#imbalance').offsetTop"), await (
-                seen.value("document.querySelector('#imbalance').offsetHeight")
-            )
+            return await seen.value(
+                "document.querySelector('#imbalance').offsetTop"
+            ), await seen.value("document.querySelector('#imbalance').offsetHeight")
 
     top, height = asyncio.run(look())
     with Image.open(taken) as opened:

@@ -189,8 +189,14 @@ def observe_hot_keys(
 
     Examples
     --------
-    >>> query = observe_hot_keys(orders, "customer").writeStream.start()  # doctest: +SKIP
-    >>> print(observed_hot_keys(query.lastProgress, workers=64))  # doctest: +SKIP
+    >>> stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    >>> orders = stream.selectExpr("if(value % 2 = 0, 0, value) as customer")
+    >>> writer = observe_hot_keys(orders, "customer").writeStream.format("noop")
+    >>> query = writer.trigger(availableNow=True).start()
+    >>> query.awaitTermination()
+    >>> found = observed_hot_keys(query.lastProgress, workers=8)
+    >>> found.records, found.keys[0].share, found.skewed
+    (100, 0.5, True)
     """
     records = Records.of(df)
     text(name, "name", "a name for the observation")

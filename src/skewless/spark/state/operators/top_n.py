@@ -67,7 +67,13 @@ def top_n(
 
     Examples
     --------
-    >>> top_n(bids, "auction", by="price", n=3, ledger="/data/bids/ledger")  # doctest: +SKIP
+    >>> prices = [("a", 3), ("a", 9), ("a", 5), ("b", 1)]
+    >>> bids = spark.createDataFrame(prices, "auction string, price int")
+    >>> best = top_n(bids, "auction", by="price", n=2, workers=2)
+    >>> sorted(tuple(row) for row in best.select("auction", "rank", "price").collect())
+    [('a', 1, 9), ('a', 2, 5), ('b', 1, 1)]
+
+    A stream needs `ledger=` as well, the folder that holds the states.
     """
     records = Records.with_names(df).by(key)
     names = list(records.key.names)
