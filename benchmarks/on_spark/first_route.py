@@ -33,7 +33,10 @@ PACKED = {
 
 def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
     """Every case has executors of its own, and on them a first Python job and then two routes."""
-    os.environ["SPARK_HOME"] = str(own_home(folder))
+    # Executors leave a folder `work` in the home of Spark, so they get one that vanishes.
+    there = Path(pyspark.__file__).parent
+    home = shutil.copytree(there, folder / "spark", copy_function=os.symlink)
+    os.environ["SPARK_HOME"] = str(home)
     packed = {"spark.archives": f"{pack(folder)}#packed", **PACKED}
     cases = [(kernels, daemon) for kernels in KERNELS for daemon in DAEMONS]
     time_first_route({"spark.python.daemon.module": DAEMONS["Spark's"], **packed})  # Java warms up
@@ -42,15 +45,6 @@ def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
         settings = packed if kernels == "packed" else empty
         took = time_first_route({"spark.python.daemon.module": DAEMONS[daemon], **settings})
         yield {"daemon": daemon, "kernels": kernels, "turn": turn, **took}
-
-
-def own_home(folder: Path) -> Path:
-    """Return a home of Spark for its executors, which leave their folder `work` in it."""
-    home = folder / "spark"
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        (home / part.name).symlink_to(part)
-    return home
 
 
 def pack(folder: Path) -> str:

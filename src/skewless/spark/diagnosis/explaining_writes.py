@@ -69,8 +69,6 @@ def explain_write(df: DataFrame, table: str) -> ExplainedWrite:
 
     Examples
     --------
-    With a table of Iceberg:
-
     >>> print(explain_write(route(df, "day"), "lake.sales"))  # doctest: +SKIP
     lake.sales: the write shuffles again what was routed: set the table's property \
 write.distribution-mode to none

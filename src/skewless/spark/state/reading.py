@@ -73,10 +73,6 @@ def read_state(
 
     Examples
     --------
-    With the ledger of the query that counts clicks in the example of `process`:
-
-    >>> read_state(spark, ledger).columns
-    ['key', 'user', 'state', 'bytes', 'worker']
     >>> read_state(spark, ledger, keys=["ann"]).select("user", "state.clicks").collect()
     [Row(user='ann', clicks=2)]
     """

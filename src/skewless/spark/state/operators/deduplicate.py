@@ -60,16 +60,10 @@ def deduplicate(
 
     Examples
     --------
-    >>> from pyspark.sql import functions as F
-    >>> times = [(7, "08:00"), (8, "08:10"), (7, "08:20")]
-    >>> orders = spark.createDataFrame(times, "order_id int, time string")
-    >>> orders = orders.select("order_id", F.to_timestamp("time", "HH:mm").alias("ts"))
-    >>> watermark = ("ts", "1 hour")
-    >>> found = deduplicate(orders, "order_id", within="1 day", watermark=watermark, workers=2)
-    >>> [(row.order_id, f"{row.ts:%H:%M}") for row in found.sort("ts").collect()]
-    [(7, '08:00'), (8, '08:10')]
-
-    A stream needs `ledger=` as well, the folder that holds the states.
+    >>> orders = spark.range(3).selectExpr("id % 2 as order", "timestamp_seconds(600 * id) as ts")
+    >>> found = deduplicate(orders, "order", within="1 day", watermark=("ts", "1 hour"), workers=2)
+    >>> [row.order for row in found.sort("ts").collect()]
+    [0, 1]
     """
     records = Records.with_names(df)
     time, _ = event_time(records, watermark, "deduplicate")

@@ -72,16 +72,10 @@ def sessions(
 
     Examples
     --------
-    >>> from pyspark.sql import functions as F
-    >>> times = [("ann", "08:00"), ("ann", "08:10"), ("ann", "09:30")]
-    >>> clicks = spark.createDataFrame(times, "user string, time string")
-    >>> clicks = clicks.select("user", F.to_timestamp("time", "HH:mm").alias("ts"))
-    >>> found = sessions(clicks, "user", "30 minutes", watermark=("ts", "10 minutes"), workers=2)
-    >>> rows = found.sort("start").collect()
-    >>> [(f"{row.start:%H:%M}", f"{row.end:%H:%M}", row.records) for row in rows]
-    [('08:00', '08:40', 2), ('09:30', '10:00', 1)]
-
-    A stream needs `ledger=` as well, the folder that holds the states.
+    >>> clicks = spark.range(3).selectExpr("'ann' as user", "timestamp_seconds(600*id*id) as ts")
+    >>> found = sessions(clicks, "user", "20 minutes", watermark=("ts", "10 minutes"), workers=2)
+    >>> [(str(row.end - row.start), row.records) for row in found.sort("start").collect()]
+    [('0:30:00', 2), ('0:20:00', 1)]
     """
     records = Records.with_names(df).by(key)
     by = records.key

@@ -32,8 +32,6 @@ def scale_to(ledger: str, n: int) -> None:
 
     Examples
     --------
-    With the ledger of a query that was started with `max_workers=4`:
-
     >>> scale_to(ledger, 3)
     """
     if isinstance(n, str):
