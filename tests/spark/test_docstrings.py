@@ -17,7 +17,8 @@ pytestmark = pytest.mark.spark
 #: What has an example, and why it is not run.
 SKIPPED = {"explain_write": "needs a table of a catalog that Spark has not"}
 #: The names of the package that are described where they are used.
-WITHOUT = {"KeyPlan", "KeyedRecords", "Update", "Window", "observed_hot_keys", "session"}
+WITHOUT = {"KeyPlan", "KeyedRecords", "Update", "Window"}
+WITHOUT |= {"check_processor", "observed_hot_keys", "session"}
 VERBS = sorted({*skewless.spark.__all__} - {*SKIPPED, *WITHOUT})
 
 

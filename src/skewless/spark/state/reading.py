@@ -73,7 +73,7 @@ def read_state(
 
     Examples
     --------
-    >>> read_state(spark, ledger, keys=["ann"]).select("user", "state.clicks").collect()
+    >>> read_state(spark, ledger, keys=["ann"]).select("user", "clicks").collect()
     [Row(user='ann', clicks=2)]
     """
     if not callable(getattr(type(spark), "range", None)) or isinstance(spark, DataFrame):
