@@ -82,8 +82,8 @@ test-versions: $(READY) ## Try every verb on Spark 4.1, 4.2 and 4.3, classic and
 test-cluster: $(READY) ## Submit packed jobs to a standalone cluster on this machine, and kill executors
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster
 
-package: $(READY) ## Build the wheel and the source archive, and install each in an empty environment
-	@$(BIN)/python -m pytest -m package tests/package
+package: $(READY) ## Build the wheel and the source archive in dist, and install the wheel in an empty environment
+	@SKEWLESS_DIST=dist $(BIN)/python -m pytest -m package tests/package && ls dist
 
 fuzz: $(READY) ## Try thousands of bad arguments and options (SEED=number repeats, CASES=number each)
 	@seed=$${SEED:-$$(date +%s)} && echo "fuzz: SEED=$$seed CASES=$(CASES)" && $(WITH_JAVA) \
@@ -146,7 +146,7 @@ clean: ## Remove the environment, the fetched Java, caches and build products
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
-	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found; install Python 3.10 to 3.13." >&2; exit 2; }
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found; install Python 3.10 to 3.14." >&2; exit 2; }
 	@$(PYTHON) scripts/make_environment.py
 	@touch $@
 

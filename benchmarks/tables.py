@@ -3,6 +3,7 @@
 import typer
 
 from benchmarks import (
+    first_minutes,
     generic_cpu,
     grouping_cost,
     growth,
@@ -27,7 +28,7 @@ from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction
 
 MODULES = (
-    *(generic_cpu, grouping_cost, growth, overview, first_route, held_keys),
+    *(first_minutes, generic_cpu, grouping_cost, growth, overview, first_route, held_keys),
     *(keyed_state_mixed, learning_together, public, replay_validation),
     *(slow_slots, spark_versions, stateful_operators, tpch_q5, ways_tables, whole_keys),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+import pyspark
 import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -31,6 +33,10 @@ PACKED = {
 
 def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
     """Every case has executors of its own, and on them a first Python job and then two routes."""
+    # Executors leave a folder `work` in the home of Spark, so they get one that vanishes.
+    there = Path(pyspark.__file__).parent
+    home = shutil.copytree(there, folder / "spark", copy_function=os.symlink)
+    os.environ["SPARK_HOME"] = str(home)
     packed = {"spark.archives": f"{pack(folder)}#packed", **PACKED}
     cases = [(kernels, daemon) for kernels in KERNELS for daemon in DAEMONS]
     time_first_route({"spark.python.daemon.module": DAEMONS["Spark's"], **packed})  # Java warms up

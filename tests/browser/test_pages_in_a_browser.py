@@ -62,7 +62,7 @@ def compared():
 PAGES = {
     "aggregate": (lambda path: write_live_page(splitting(), path), SPLITTING),
     "process": (lambda path: write_live_page(keeping(), path), KEEPING),
-    # The still of docs/dashboard.md is the upper part of the first.
+    # Their upper parts are the stills of README.md.
     "live-hash": (lambda path: write_live_page(simulated("hash"), path), SPLITTING),
     "live-cascade-ahead": (
         lambda path: write_live_page(simulated("cascade-ahead"), path),
@@ -125,6 +125,34 @@ def test_a_written_page_is_drawn_and_fetches_nothing(browser, shots, tmp_path, n
             assert is_inside, (screen, key)
             assert wide >= (0.85 if width < 600 else 0.4) * width, (screen, key)
         require_colours(shots / f"{name}-{screen}.png", dark)
+
+
+@pytest.mark.parametrize("name", ["live-hash", "live-cascade-ahead"])
+def test_a_still_of_the_live_page_ends_below_its_first_cards(browser, shots, tmp_path, name):
+    """The stills of the documents: copy them to docs/pictures when the page changes."""
+    page = tmp_path / f"{name}.html"
+    PAGES[name][0](page)
+    taken, still = tmp_path / "taken.png", shots / "stills" / f"{name}.png"
+
+    async def look():
+        async with tab(browser) as seen:
+            await seen.screen(960, dark=False)
+            await seen.open(page.as_uri())
+            await seen.shot(taken)
+            return await seen.value(
+                "document.querySelector('#imbalance').offsetTop"
+            ), await seen.value("document.querySelector('#imbalance').offsetHeight")
+
+    top, height = asyncio.run(look())
+    with Image.open(taken) as opened:
+        upper = opened.convert("RGB").crop((0, 0, opened.width, top + height + 16))
+    still.parent.mkdir(parents=True, exist_ok=True)
+    few = upper.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(still, optimize=True)
+    assert still.stat().st_size < 50_000
+    kept = Path(__file__).parents[2] / "docs" / "pictures" / still.name
+    with Image.open(kept) as known:
+        assert known.size == upper.size
 
 
 def require_colours(picture: Path, dark: bool) -> None:

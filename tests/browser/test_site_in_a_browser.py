@@ -35,6 +35,8 @@ def test_a_page_of_the_site_is_readable_and_fetches_nothing_from_outside(browser
             for screen, (width, dark) in SCREENS.items():
                 await seen.screen(width, dark=dark)
                 await seen.until(f"window.innerWidth === {width}")
+                scheme = "slate" if dark else "default"
+                await seen.until(f"document.body.dataset.mdColorScheme === '{scheme}'")
                 assert await seen.value("document.documentElement.scrollWidth") <= width
                 await seen.shot(shots / f"{screen}-{file.stem}.png")
             found = await seen.value(f"document.querySelectorAll('article {PAGES[page]}').length")

@@ -57,6 +57,20 @@ def test_each_kind_of_query_has_its_plots_with_titles(told, axes):
     assert roots == {section.root for section in sections} | {"status", "summary"}
 
 
+def test_an_even_load_has_no_colour_and_half_the_fair_share_has_one():
+    doc, _ = filled(splitting())
+    (image,) = plots_of(doc)["load_map"].renderers
+    colours = image.glyph.color_mapper
+
+    def opacity(load):
+        place = (load - colours.low) / (colours.high - colours.low)
+        return int(colours.palette[min(255, int(place * len(colours.palette)))][-2:], 16)
+
+    assert opacity(1.0) == 0
+    assert opacity(0.5) == pytest.approx(opacity(1.5), abs=2) == pytest.approx(122, abs=2)
+    assert opacity(0.0) == opacity(2.0) == 245
+
+
 def test_the_page_follows_the_history():
     doc, update = filled(history([batch(0, [1, 3], seconds=1.0)]))
     series = plots_of(doc)["throughput"].renderers[0].data_source

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 import subprocess
 import tarfile
 import venv
@@ -65,6 +67,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     build(unpacked, folder / "again", "build_wheel")
     (wheel,) = (folder / "dist").glob("*.whl")
     (again,) = (folder / "again").glob("*.whl")
+    if "SKEWLESS_DIST" in os.environ:
+        shutil.copytree(folder / "dist", os.environ["SKEWLESS_DIST"], dirs_exist_ok=True)
     return {"wheel": wheel, "archive": archive, "again": again}
 
 
@@ -110,6 +114,10 @@ def test_the_wheel_installs_and_runs_in_an_empty_environment(
         return done.stdout + done.stderr
 
     assert said("--version").strip() == f"skewless {skewless.__version__}"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "simulate" in said("--help")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.8
     assert "cascade" in said("strategies")
     simulated = said("simulate", "--strategy", "hash", "--zipf", "1.2", "--records", "1e4")
     assert "hash" in simulated

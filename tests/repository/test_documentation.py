@@ -17,6 +17,9 @@ PLAIN = (
     "docs/guides/add-a-strategy.md",
     "docs/guides/reproduce-a-paper.md",
     "docs/guides/tune.md",
+    "docs/reference/metrics.md",
+    "docs/reference/simulator.md",
+    "docs/reference/skewless.md",
     "docs/simulator.md",
 )
 #: Pages that tests/spark/test_guides.py runs.
@@ -27,6 +30,7 @@ ON_SPARK = (
     "docs/guides/skewed-joins.md",
     "docs/guides/straggler.md",
     "docs/guides/write-an-aggregator.md",
+    "docs/reference/spark.md",
     "docs/skewed-writes.md",
     "docs/tutorial.md",
 )

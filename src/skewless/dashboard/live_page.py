@@ -38,13 +38,13 @@ from skewless.dashboard.page_style import (
 TITLE = "skewless: live balance"
 _BATCH = "micro-batch"
 _STEPS = 128
-#: From no load over the fair share, which has no colour, to twice the fair share and more. So the
-#: picture is readable on a light and on a dark screen, and balance is quiet.
-# Even is nearly transparent, so what is not there must not be.
+#: A worker that is not there yet, and a batch without records, must not look even.
 _ABSENT = f"{GREY}66"
+#: From no load over the fair share, which is transparent, to twice the fair share and more. So the
+#: picture is readable on a light and on a dark screen, and balance is quiet.
 RAMP = tuple(
-    [f"{BLUE}{round(235 * (1 - step / _STEPS)) + 10:02x}" for step in range(_STEPS)]
-    + [f"{RED}{round(235 * (step + 1) / _STEPS) + 10:02x}" for step in range(_STEPS)]
+    [f"{BLUE}{round(245 * (1 - step / _STEPS)):02x}" for step in range(_STEPS)]
+    + [f"{RED}{round(245 * step / (_STEPS - 1)):02x}" for step in range(_STEPS)]
 )
 
 

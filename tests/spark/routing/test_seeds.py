@@ -23,7 +23,7 @@ from skewless.keys import hash_keys
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
-from skewless.spark.routing.query_ledger import _kept_seed
+from skewless.spark.routing.query_ledger import kept_seed
 from skewless.spark.routing.route import make_router, route
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.strategies import Hash
@@ -62,11 +62,11 @@ def test_drawn_seeds_differ_and_a_query_has_one() -> None:
 
 def test_a_ledger_keeps_the_first_seed_that_was_drawn(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "ledger"))
-    assert _kept_seed(ledger) is None
+    assert kept_seed(ledger) is None
     ledger.claim(IDENTITY, drawn=("seed",))
     ledger.claim(IDENTITY | {"seed": 8}, drawn=("seed",))
     assert ledger.check(IDENTITY | {"seed": 9}, drawn=("seed",))
-    assert _kept_seed(ledger) == 7
+    assert kept_seed(ledger) == 7
     for refused in (ledger.claim, ledger.check):
         with pytest.raises(LedgerMismatch, match="was written for seed=7, not 8"):
             refused(IDENTITY | {"seed": 8})
@@ -83,7 +83,7 @@ def test_a_ledger_with_a_seed_that_is_none_is_refused(tmp_path: Path, seed: Any)
     content["identity"]["seed"] = seed
     file.write_text(json.dumps(content))
     with pytest.raises(LedgerCorrupt, match=r"identity\.json.*(seed must be a whole|'seed' is no)"):
-        _kept_seed(ledger)
+        kept_seed(ledger)
 
 
 # Batch jobs
@@ -157,7 +157,7 @@ def test_a_restarted_stream_keeps_its_seed(spark: Any, tmp_path: Path, kind: str
     assert found[0] == found[1] == found[2]
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
     folder = tmp_path / "ledger" / (query if kind == "of the query" else "")
-    seed = seed_of_query(query) if kind == "none" else _kept_seed(Ledger(str(folder)))
+    seed = seed_of_query(query) if kind == "none" else kept_seed(Ledger(str(folder)))
     assert seed is not None
     assert found[0] == by_hash(numbers, seed)
     assert seed > 2**20  # drawn: smaller ones are as good as never

@@ -113,9 +113,10 @@ class BalanceListener(StreamingQueryListener):
     Examples
     --------
     >>> listener = BalanceListener("ledger", json_lines="balance.jsonl")
-    >>> spark.streams.addListener(listener)  # doctest: +SKIP
+    >>> spark.streams.addListener(listener)
     >>> listener.history
     []
+    >>> spark.streams.removeListener(listener)
     """
 
     def __init__(

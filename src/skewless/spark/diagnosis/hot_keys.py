@@ -189,8 +189,12 @@ def observe_hot_keys(
 
     Examples
     --------
-    >>> query = observe_hot_keys(orders, "customer").writeStream.start()  # doctest: +SKIP
-    >>> print(observed_hot_keys(query.lastProgress, workers=64))  # doctest: +SKIP
+    >>> stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    >>> observed = observe_hot_keys(stream.selectExpr("value % 2 as customer"), "customer")
+    >>> query = observed.writeStream.format("noop").trigger(availableNow=True).start()
+    >>> query.awaitTermination()
+    >>> observed_hot_keys(query.lastProgress, workers=8).keys[0].share
+    0.5
     """
     records = Records.of(df)
     text(name, "name", "a name for the observation")

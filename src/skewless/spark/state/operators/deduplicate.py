@@ -60,9 +60,10 @@ def deduplicate(
 
     Examples
     --------
-    >>> deduplicate(  # doctest: +SKIP
-    ...     orders, "order_id", within="1 day", watermark=("ts", "1 hour"), ledger="/data/ledger"
-    ... )
+    >>> orders = spark.range(3).selectExpr("id % 2 as order", "timestamp_seconds(600 * id) as ts")
+    >>> found = deduplicate(orders, "order", within="1 day", watermark=("ts", "1 hour"), workers=2)
+    >>> [row.order for row in found.sort("ts").collect()]
+    [0, 1]
     """
     records = Records.with_names(df)
     time, _ = event_time(records, watermark, "deduplicate")

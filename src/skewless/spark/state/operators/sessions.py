@@ -72,9 +72,10 @@ def sessions(
 
     Examples
     --------
-    >>> sessions(  # doctest: +SKIP
-    ...     clicks, "user", "30 minutes", watermark=("ts", "10 minutes"), ledger="/data/ledger"
-    ... )
+    >>> clicks = spark.range(3).selectExpr("'ann' as user", "timestamp_seconds(600*id*id) as ts")
+    >>> found = sessions(clicks, "user", "20 minutes", watermark=("ts", "10 minutes"), workers=2)
+    >>> [(str(row.end - row.start), row.records) for row in found.sort("start").collect()]
+    [('0:30:00', 2), ('0:20:00', 1)]
     """
     records = Records.with_names(df).by(key)
     by = records.key

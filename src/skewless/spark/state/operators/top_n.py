@@ -67,7 +67,10 @@ def top_n(
 
     Examples
     --------
-    >>> top_n(bids, "auction", by="price", n=3, ledger="/data/bids/ledger")  # doctest: +SKIP
+    >>> bids = spark.range(10).selectExpr("id % 2 as auction", "id as price")
+    >>> best = top_n(bids, "auction", by="price", n=2, workers=2)
+    >>> sorted(tuple(row) for row in best.collect())
+    [(0, 1, 8), (0, 2, 6), (1, 1, 9), (1, 2, 7)]
     """
     records = Records.with_names(df).by(key)
     names = list(records.key.names)

@@ -32,7 +32,7 @@ def scale_to(ledger: str, n: int) -> None:
 
     Examples
     --------
-    >>> scale_to("/data/clicks/ledger", 12)  # doctest: +SKIP
+    >>> scale_to(ledger, 3)
     """
     if isinstance(n, str):
         raise ValueError(f"n must be a whole number, not {shown(n)}")
