@@ -49,6 +49,7 @@ def owned_by(monkeypatch: pytest.MonkeyPatch) -> Own:
         return os.stat_result(fields)
 
     monkeypatch.setattr(Path, "stat", seeming)
+    monkeypatch.setattr(Path, "lstat", lambda path: seeming(path, follow_symlinks=False))
     return owners.__setitem__
 
 
