@@ -56,6 +56,7 @@ class Placement(TypedDict, total=False):
     ledger: str | None
     untrusted_keys: bool | None
     batch_column: str | None
+    closes_without_data: bool
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Placed:
     cost: Cost
     untrusted: bool
     query: QueryLedger
+    closes: bool  # without data
 
 
 def placed(
@@ -101,8 +103,17 @@ def placed(
     window = whole(placement.get("window", 1), "window", least=1)
     numbers = (min(first, most), asked, most, interval, window, delay)
     controller = Controller(moving, *numbers, spread, capacities)
-    query = _state_ledger(records, shape, seed, ledger, untrusted)
-    return Placed(controller, cost, untrusted, query)
+    closes = placement.get("closes_without_data", False)
+    if not isinstance(closes, bool):
+        raise ValueError(f"closes_without_data must be True or False, not {shown(closes)}")
+    if closes and delay is None:
+        raise ValueError(
+            "closes_without_data: states end by the watermark: give watermark=(time column, delay)"
+        )
+    # Spark keeps a state for it in the checkpoint, which cannot get or lose it later.
+    told = {"untrusted_keys": untrusted, "closes_without_data": closes and records.is_stream}
+    query = _state_ledger(records, shape, seed, ledger, told)
+    return Placed(controller, cost, untrusted, query, closes)
 
 
 def moving_strategy(strategy: Any) -> AnyStrategy:
@@ -128,13 +139,12 @@ def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | 
 
 
 def _state_ledger(
-    records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, untrusted: bool
+    records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, told: dict[str, bool]
 ) -> QueryLedger:
     """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
     key = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
     identity: dict[str, Any] = {"process": 1, "key": key, "skewless": version("skewless")}
-    if untrusted:
-        identity["untrusted_keys"] = True
+    identity |= {name: True for name, value in told.items() if value}
     query = query_ledger(records.df, identity, seed, ledger)
     if records.is_stream and query.ledger is None:
         raise ValueError(
