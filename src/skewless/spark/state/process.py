@@ -42,6 +42,8 @@ from skewless.strategy import AnyStrategy, Rebalances
 _PLAN = internal("plan_")
 #: The most keys of a batch that a named strategy, or a join, places one by one.
 _HEAVY_KEYS = 1 << 12
+#: Where Spark keeps the delay of a watermark, in the metadata of its column.
+_DELAY = "spark.watermarkDelayMs"
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 
@@ -205,8 +207,10 @@ def processed(
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     spread = f"{_PLAN}spread" if is_spread else None
-    closing, df = times if place.closes and records.is_stream else None, records.df
+    closing, df = times if place.closes else None, records.df
     if closing is not None:
+        clocks = clocks or [df.select(records.column(closing[0]))]
+        _require_no_watermark(df, *clocks)
         # Spark's optimizer does not leave out the tasks above a watermark if there is no data.
         df = df.withWatermark(quoted(closing[0]), f"{closing[1]} microseconds")
     routed = _routed(df, sends, plan, hash_columns, parts, spread)
@@ -217,9 +221,18 @@ def processed(
     results = sent.mapInArrow(tasks.process, result)
     if closing is None:
         return results
-    clocks = clocks or [records.df.select(records.column(closing[0]))]
     # The results come first, so that the number of a partition is that of its worker.
     return results.union(_nothing(clocks, closing[1], result))
+
+
+def _require_no_watermark(*streams: DataFrame) -> None:
+    """Raise ValueError if a stream has a watermark already: Spark allows only one."""
+    for field in (field for df in streams for field in df.schema):
+        if _DELAY in field.metadata:
+            raise ValueError(
+                f"closes_without_data: the stream has a watermark on {field.name!r} already, and "
+                "Spark allows only one: leave out withWatermark, watermark= sets it"
+            )
 
 
 def _nothing(clocks: Sequence[DataFrame], delay: int, result: StructType) -> DataFrame:

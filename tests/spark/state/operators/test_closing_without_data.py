@@ -1,19 +1,30 @@
 """`closes_without_data`: what the watermark has passed comes without a further record, as in Spark.
 
-Each stream is run to its end twice, with `availableNow`, and the second run continues the first.
+Streams are run to their end with `availableNow`, and most are then continued by a second run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from skewless.spark import deduplicate, join, read_state, sessions, top_n
+from skewless.spark import (
+    KeyProcessor,
+    deduplicate,
+    explain_balance,
+    join,
+    process,
+    read_state,
+    sessions,
+    top_n,
+)
 from skewless.spark.ledger import LedgerMismatch
 from spark.state.operators.comparing import in_text_order
 from spark.state.operators.stepping import DDL, SECOND, Record, table_of
@@ -62,8 +73,64 @@ def test_the_last_sessions_come_without_a_further_record(spark: Any, tmp_path: P
         assert [len(rows) for rows in found] == [3, 3]
         assert [row["k"] for row in read_state(spark, ledger).collect()] == ["d"]
         stream = read_stream(spark, tmp_path / "ours" / "in", DDL)
-        with pytest.raises(LedgerMismatch, match=r"was written for closes_without_data=True, not"):
+        with pytest.raises(LedgerMismatch, match=r"closes_without_data must stay True, as the"):
             sessions(stream, "k", "5 seconds", watermark=WATERMARK, ledger=ledger)
+
+
+def ending() -> KeyProcessor:
+    """Return an object of a nested class, which workers need not import."""
+
+    class Ending(KeyProcessor):
+        """A state ends five seconds after its last record, and is then returned."""
+
+        state_schema = "n bigint, expires timestamp"
+        result_schema = "k string, n bigint"
+
+        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+            times = [record["t.s"] for record in records]
+            n = len(times) + (state["n"] if state else 0)
+            return [], {"n": n, "expires": max(times) + timedelta(seconds=5)}
+
+        def expire_key(self, key: Any, state: Any, at: Any) -> Any:
+            return [{"n": state["n"]}], None
+
+    return Ending()
+
+
+def test_a_killed_micro_batch_without_data_is_repeated_and_counted(
+    spark: Any, tmp_path: Path
+) -> None:
+    """The first run has an ordinary trigger: it goes on, but the files come to an end."""
+    ledger = str(tmp_path / "ledger")
+
+    def results() -> DataFrame:
+        stream = read_stream(spark, tmp_path / "in", DDL).withColumnRenamed("ts", "t.s")
+        settings: dict[str, Any] = {"ledger": ledger, "batch_column": "batch", "workers": 2}
+        settings |= {"watermark": ("t.s", DELAY), "closes_without_data": True}
+        return process(stream, "k", ending(), **settings)
+
+    def killed(rows: DataFrame, number: int) -> None:
+        seen[number] = sorted(tuple(row) for row in rows.collect())
+        if number == 2:
+            raise RuntimeError("killed in the micro-batch without data")
+
+    seen: dict[int, list[tuple[Any, ...]]] = {}
+    write_file(tmp_path / "in", 0, table_of([("a", 1, 0), ("b", 2, SECOND), ("a", 3, SECOND)]))
+    write_file(tmp_path / "in", 1, table_of([("c", 4, 60 * SECOND)]))
+    checkpoint = str(tmp_path / "checkpoint")
+    with configured(spark, {"spark.sql.shuffle.partitions": "2"}):
+        writer = results().writeStream.foreachBatch(killed)
+        query = writer.option("checkpointLocation", checkpoint).start()
+        with pytest.raises(StreamingQueryException, match="killed in the micro-batch without data"):
+            query.awaitTermination(300)
+        first = {0: [], 1: [], 2: [("a", 2, 2), ("b", 1, 2)]}
+        assert seen == first
+        write_file(tmp_path / "in", 2, table_of([("d", 5, 200 * SECOND)]))
+        again = run(results(), "append", tmp_path / "checkpoint")
+    rows = {number: sorted(tuple(row) for row in some) for number, some in again.items()}
+    assert rows == {2: first[2], 3: [], 4: [("c", 1, 4)]}
+    assert [batch.records for batch in explain_balance(ledger).batches] == [3, 1, 0, 1, 0]
+    assert [row["k"] for row in read_state(spark, ledger).collect()] == ["d"]
 
 
 def test_unmatched_rows_come_when_the_slower_side_has_passed_them(
@@ -111,5 +178,11 @@ def test_what_needs_no_watermark_and_other_ledgers_are_refused(spark: Any, tmp_p
     with pytest.raises(ValueError, match=r"closes_without_data must be True or False, not 1"):
         deduplicate(stream, "k", closes_without_data=1, **settings)  # type: ignore[arg-type]
     run(deduplicate(stream, "k", workers=1, **settings), "append", tmp_path / "checkpoint")
-    with pytest.raises(LedgerMismatch, match=r"was written for no closes_without_data, not True"):
+    with pytest.raises(LedgerMismatch, match=r"closes_without_data must stay False, as the"):
         deduplicate(stream, "k", closes_without_data=True, **settings)
+    settings |= {"ledger": str(tmp_path / "other"), "closes_without_data": True}
+    for marked in (stream.withWatermark("ts", "1 hour"), stream.withWatermark("ts", DELAY)):
+        with pytest.raises(ValueError, match=r"the stream has a watermark on 'ts' already"):
+            deduplicate(marked, "k", **settings)
+        with pytest.raises(ValueError, match=r"the stream has a watermark on 'ts' already"):
+            join(stream, marked, "k", **settings)

@@ -88,7 +88,9 @@ def join_within(
     records = Records.of(both).by([*names, _PART if named is None else named.column])
     at = (TIME, f"{delay} microseconds")
     own = parts if named is None else None
-    clocks = [left.select(left[quoted(time)]), right.select(right[quoted(other)])]
+    clocks = [left.select(left[quoted(time)])]
+    if left is not right or other != time:
+        clocks.append(right.select(right[quoted(other)]))
     return processed(records, processor, placement, watermark=at, parts=own, clocks=clocks)
 
 
