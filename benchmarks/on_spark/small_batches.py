@@ -101,7 +101,11 @@ def table(records: Sequence[Row]) -> str:
     return markdown("records | way | median time | time / groupBy | in turns", rows, n_left=2)
 
 
-REPORT = Report("on_spark/small_batches.jsonl", {(BENCHMARKS, "small batches"): table})
+REPORT = Report(
+    "on_spark/small_batches.jsonl",
+    {(BENCHMARKS, "small batches"): table},
+    command="python -m benchmarks.on_spark.small_batches",
+)
 
 
 def main(

@@ -125,9 +125,10 @@ def process(
         that a sink can tell which of two results of a key is the later one. 0 on a batch DataFrame.
     closes_without_data
         Whether states expire as soon as the watermark passes them, even if no record follows. Spark
-        then runs a micro-batch without data after the last one, with `availableNow` too. It costs
-        one small task for each of `spark.sql.shuffle.partitions` in every micro-batch, and a second
-        read of the time column. It cannot be changed at a restart.
+        then runs a micro-batch without data after the last one, with `availableNow` too. Every
+        micro-batch has one small task more for each of `spark.sql.shuffle.partitions`, and the
+        time column is read a second time, so the source must allow two readers (files and Kafka
+        do). `df` must have no `withWatermark`. It cannot be changed at a restart.
 
     Examples
     --------
@@ -227,12 +228,11 @@ def processed(
 
 def _require_no_watermark(*streams: DataFrame) -> None:
     """Raise ValueError if a stream has a watermark already: Spark allows only one."""
-    for field in (field for df in streams for field in df.schema):
-        if _DELAY in field.metadata:
-            raise ValueError(
-                f"closes_without_data: the stream has a watermark on {field.name!r} already, and "
-                "Spark allows only one: leave out withWatermark, watermark= sets it"
-            )
+    if any(_DELAY in field.metadata for df in streams for field in df.schema):
+        raise ValueError(
+            "closes_without_data: the stream has a watermark already, and Spark allows only one: "
+            "leave out withWatermark; watermark= sets it"
+        )
 
 
 def _nothing(clocks: Sequence[DataFrame], delay: int, result: StructType) -> DataFrame:

@@ -182,7 +182,7 @@ def test_what_needs_no_watermark_and_other_ledgers_are_refused(spark: Any, tmp_p
         deduplicate(stream, "k", closes_without_data=True, **settings)
     settings |= {"ledger": str(tmp_path / "other"), "closes_without_data": True}
     for marked in (stream.withWatermark("ts", "1 hour"), stream.withWatermark("ts", DELAY)):
-        with pytest.raises(ValueError, match=r"the stream has a watermark on 'ts' already"):
+        with pytest.raises(ValueError, match=r"the stream has a watermark already"):
             deduplicate(marked, "k", **settings)
-        with pytest.raises(ValueError, match=r"the stream has a watermark on 'ts' already"):
+        with pytest.raises(ValueError, match=r"the stream has a watermark already"):
             join(stream, marked, "k", **settings)
