@@ -28,7 +28,7 @@ SPARKS = "groupBy().count()"
 CLOSING = ", closes_without_data"
 N_KEYS = 1_000
 WARM = 2  # micro-batches of each query that do not count
-_AT = {"watermark": ("ts", "10 seconds")}
+_AT: dict[str, Any] = {"watermark": ("ts", "10 seconds")}
 
 
 def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
