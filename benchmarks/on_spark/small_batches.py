@@ -72,16 +72,20 @@ def make_records(n_batches: int, n_records: int) -> Iterator[pa.Table]:
 def measure(
     spark: SparkSession, folder: Path, sizes: Sequence[int], workers: int, turns: int, only: str
 ) -> Iterator[Row]:
-    """Run every way over all micro-batches in every turn; yield the seconds of each."""
-    chosen = {n: way for n, way in ways(workers).items() if n == SPARKS or n.startswith(only)}
+    """Run every way over all micro-batches in every turn; yield the seconds of each.
+
+    The turn before the first one warms up.
+    """
+    first = (SPARKS, *only.split(","))
+    chosen = {name: way for name, way in ways(workers).items() if name.startswith(first)}
     cells = [(size, name) for size in sizes for name in chosen]
-    for turn, (size, name) in in_turns(cells, turns, "queries"):
+    for turn, (size, name) in in_turns(cells, turns, "queries", first=-1):
         place = folder / f"{turn}-{size}-{name}"
         stream = file_stream(spark, "k string, v double, ts timestamp", folder / f"in-{size}")
         mode = "update" if name == SPARKS else "append"
         query = run_to_end(chosen[name](stream, place), place, mode)
         told = [p for p in query.recentProgress if p["numInputRows"]]
-        for number, progress in enumerate(told[WARM:]):
+        for number, progress in enumerate(told[WARM:] if turn >= 0 else ()):
             took = progress["durationMs"]["triggerExecution"] / 1000
             yield {"records": size, "way": name, "turn": turn, "batch": number, "seconds": took}
 
@@ -113,7 +117,7 @@ def main(
     records: str = option("100", "Records of a micro-batch: numbers with commas between them."),
     workers: int = option(8, "Workers, and partitions of Spark's state."),
     turns: int = option(3, "How often each query runs."),
-    only: str = option("", "Measure only the operators whose names begin so, and print the table."),
+    only: str = option("", "Measure and print only operators that begin so: 'process,top_n'."),
 ) -> None:
     """Measure all ways."""
     settings = {"spark.sql.shuffle.partitions": str(workers), **QUIET}
