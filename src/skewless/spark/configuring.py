@@ -26,7 +26,7 @@ SETTINGS = {
     # function. Routing then costs several times as much.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     # With adaptive execution, the stages of a micro-batch become jobs of their own, and Spark plans
-    # again after each: a small micro-batch of `process` takes nearly twice as long.
+    # again after each, which takes much of the time of a small micro-batch of `process`.
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
