@@ -19,6 +19,7 @@ from benchmarks.on_spark import (
     learning_together,
     public,
     replay_validation,
+    small_batches,
     stateful_operators,
     tpch_q5,
     ways_tables,
@@ -30,7 +31,8 @@ from experiments.reproduction import document as reproduction
 MODULES = (
     *(first_minutes, generic_cpu, grouping_cost, growth, overview, first_route, held_keys),
     *(keyed_state_mixed, learning_together, public, replay_validation),
-    *(slow_slots, spark_versions, stateful_operators, tpch_q5, ways_tables, whole_keys),
+    *(slow_slots, small_batches, spark_versions, stateful_operators),
+    *(tpch_q5, ways_tables, whole_keys),
 )
 REPORTS = tuple(module.REPORT for module in MODULES)
 

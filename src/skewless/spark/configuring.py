@@ -25,6 +25,9 @@ SETTINGS = {
     # If this is on, Spark converts rows from a columnar scan to columns and back around a Python
     # function. Routing then costs several times as much.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # With adaptive execution, the stages of a micro-batch become jobs of their own, and Spark plans
+    # again after each, which takes much of the time of a small micro-batch of `process`.
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),

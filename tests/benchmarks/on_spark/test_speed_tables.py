@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
 from benchmarks import generic_cpu, held_keys
-from benchmarks.on_spark import first_route, stateful_operators
+from benchmarks.on_spark import first_route, small_batches, stateful_operators
 
 
 def test_a_first_route_is_told_against_the_second_of_the_same_session() -> None:
@@ -38,6 +38,24 @@ def test_keyed_state_is_compared_with_process_by_medians() -> None:
     assert lines[2:] == [
         "| process | 3 | 2.00 s | 1.00 |",
         "| applyInPandasWithState | 2 | 4.00 s | 2.00 |",
+    ]
+
+
+def test_small_batches_are_compared_with_spark_within_a_turn() -> None:
+    def record(way: str, turn: int, seconds: float) -> dict[str, Any]:
+        return {"records": 100, "way": way, "turn": turn, "batch": 0, "seconds": seconds}
+
+    records = [
+        *(
+            record("groupBy().count()", 0, 1.0),
+            record("process", 0, 1.5),
+            record("process", 0, 1.1),
+        ),
+        *(record("process", 1, 8.0), record("groupBy().count()", 1, 4.0)),
+    ]
+    assert small_batches.table(records).splitlines()[2:] == [
+        "| 100 | groupBy().count() | 2.50 s | 1.00 | 1.00–1.00 |",
+        "| 100 | process | 4.65 s | 1.65 | 1.30–2.00 |",
     ]
 
 

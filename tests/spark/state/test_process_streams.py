@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from skewless.spark import KeyProcessor, explain_balance, process, scale_to
 from skewless.spark.ledger import LedgerMismatch
 from spark.state.chains import DDL, chain, chained, in_order, random_moves, records, rows_of
-from spark.streams import read_stream, run, write_file
+from spark.streams import configured, read_stream, run, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -98,8 +98,16 @@ def test_a_restart_in_another_time_zone_continues(spark: Any, tmp_path: Path) ->
     ]
 
 
-def test_a_micro_batch_without_records_for_it_has_a_version(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_a_micro_batch_without_records_for_it_has_a_version(
+    spark: Any, tmp_path: Path, adaptive: str
+) -> None:
     """Spark leaves out the part of a query whose source has nothing new, if it can."""
+    with configured(spark, {"spark.sql.adaptive.streaming.stateless.enabled": adaptive}):
+        check_micro_batches_without_records(spark, tmp_path)
+
+
+def check_micro_batches_without_records(spark: Any, tmp_path: Path) -> None:
     tables = [records(40, seed) for seed in range(2)]
     write_file(tmp_path / "in", 0, tables[0])
     write_file(tmp_path / "other", 0, tables[0].slice(0, 1))

@@ -86,8 +86,8 @@ def join(
         rows have changed since, tasks may be uneven; the result is the same.
     placement
         `workers`, `seed` and `untrusted_keys`, as for `route`. With `within` also `strategy`,
-        `max_workers`, `capacities`, `interval`, `window`, `cost`, `ledger` and `batch_column`, as
-        for `process`.
+        `max_workers`, `capacities`, `interval`, `window`, `cost`, `ledger`, `batch_column` and
+        `closes_without_data`, as for `process`.
 
     Examples
     --------

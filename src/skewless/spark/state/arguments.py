@@ -37,6 +37,7 @@ from skewless.strategy import AnyStrategy
 AUTO = "mixed"
 #: How many times faster than another a worker may be.
 _FARTHEST = 1_000_000
+_CLOSES = "closes_without_data"
 #: Internal columns that are sent with each record: its key's hash, its worker, its source
 #: partition.
 HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
@@ -56,6 +57,7 @@ class Placement(TypedDict, total=False):
     ledger: str | None
     untrusted_keys: bool | None
     batch_column: str | None
+    closes_without_data: bool
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Placed:
     cost: Cost
     untrusted: bool
     query: QueryLedger
+    closes: bool  # states end without data
 
 
 def placed(
@@ -101,8 +104,37 @@ def placed(
     window = whole(placement.get("window", 1), "window", least=1)
     numbers = (min(first, most), asked, most, interval, window, delay)
     controller = Controller(moving, *numbers, spread, capacities)
-    query = _state_ledger(records, shape, seed, ledger, untrusted)
-    return Placed(controller, cost, untrusted, query)
+    closes = _closes(placement.get("closes_without_data", False), delay) and records.is_stream
+    if ledger is not None and records.is_stream:
+        _require_closing(ledger, closes)
+    told = {"untrusted_keys": untrusted, _CLOSES: closes}
+    query = _state_ledger(records, shape, seed, ledger, told)
+    return Placed(controller, cost, untrusted, query, closes)
+
+
+def _closes(asked: Any, delay: int | None) -> bool:
+    """Return whether states end without data; raise ValueError for a bad `closes_without_data`."""
+    if not isinstance(asked, bool):
+        raise ValueError(f"{_CLOSES} must be True or False, not {shown(asked)}")
+    if asked and delay is None:
+        raise ValueError(
+            f"{_CLOSES}: states end by the watermark: give watermark=(time column, delay)"
+        )
+    return asked
+
+
+def _require_closing(ledger: Ledger, closes: bool) -> None:
+    """Raise LedgerMismatch if the query began with another `closes_without_data`.
+
+    Spark keeps a state for it in the checkpoint, and refuses a query that gets or loses a state.
+    """
+    began = ledger.identity() or {}
+    if "process" in began and bool(began.get(_CLOSES, False)) != closes:
+        raise LedgerMismatch(
+            f"{_CLOSES} must stay {not closes}, as the query of the ledger in {ledger.place} "
+            "began: Spark keeps a state for it in the checkpoint. To change it, begin with another "
+            "checkpoint and another ledger"
+        )
 
 
 def moving_strategy(strategy: Any) -> AnyStrategy:
@@ -128,13 +160,12 @@ def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | 
 
 
 def _state_ledger(
-    records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, untrusted: bool
+    records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, told: dict[str, bool]
 ) -> QueryLedger:
     """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
     key = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
     identity: dict[str, Any] = {"process": 1, "key": key, "skewless": version("skewless")}
-    if untrusted:
-        identity["untrusted_keys"] = True
+    identity |= {name: True for name, value in told.items() if value}
     query = query_ledger(records.df, identity, seed, ledger)
     if records.is_stream and query.ledger is None:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.planning.packing import first_homes
 from skewless.plumbing.arguments import text, whole
-from skewless.spark.columns import internal
+from skewless.spark.columns import internal, quoted
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.planned.counting import count_keys
@@ -41,6 +42,8 @@ from skewless.strategy import AnyStrategy, Rebalances
 _PLAN = internal("plan_")
 #: The most keys of a batch that a named strategy, or a join, places one by one.
 _HEAVY_KEYS = 1 << 12
+#: Where Spark keeps the delay of a watermark, in the metadata of its column.
+_DELAY = "spark.watermarkDelayMs"
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 
@@ -62,6 +65,7 @@ def process(
     ledger: str | None = None,
     untrusted_keys: bool | None = None,
     batch_column: str | None = None,
+    closes_without_data: bool = False,
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
@@ -119,6 +123,12 @@ def process(
     batch_column
         The name of one more column of the result, the last one: the number of the micro-batch, so
         that a sink can tell which of two results of a key is the later one. 0 on a batch DataFrame.
+    closes_without_data
+        Whether states expire as soon as the watermark passes them, even if no record follows. Spark
+        then runs a micro-batch without data after the last one, with `availableNow` too. Every
+        micro-batch has one small task more for each of `spark.sql.shuffle.partitions`, and the
+        time column is read a second time, so the source must allow two readers (files and Kafka
+        do). `df` must have no `withWatermark`. It cannot be changed at a restart.
 
     Examples
     --------
@@ -148,6 +158,7 @@ def process(
         ledger=ledger,
         untrusted_keys=untrusted_keys,
         batch_column=batch_column,
+        closes_without_data=closes_without_data,
     )
     records = Records.with_names(df).by(key)
     return processed(records, processor, placement, watermark, order_by)
@@ -160,11 +171,13 @@ def processed(
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
     parts: Parts | None = None,
+    clocks: Sequence[DataFrame] = (),
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
     The last column of the key is then the part, 0 for every record. The columns of the records
-    must have different names.
+    must have different names. `clocks` are the event times of several streams, a column each, if
+    the slowest one sets the watermark.
     """
     shape, batch_column = shape_of(processor), placement.get("batch_column")
     result = _with_batch(shape.result, batch_column)
@@ -195,12 +208,47 @@ def processed(
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     spread = f"{_PLAN}spread" if is_spread else None
-    routed = _routed(records.df, sends, plan, hash_columns, parts, spread)
+    closing, df = times if place.closes else None, records.df
+    if closing is not None:
+        clocks = clocks or [df.select(records.column(closing[0]))]
+        _require_no_watermark(df, *clocks)
+        # Spark's optimizer does not leave out the tasks above a watermark if there is no data.
+        df = df.withWatermark(quoted(closing[0]), f"{closing[1]} microseconds")
+    routed = _routed(df, sends, plan, hash_columns, parts, spread)
     # The column of the worker is not dropped. With a step between the shuffle and the Python
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
     # of that micro-batch would be missing.
     sent = routed.repartitionById(place.controller.most, F.col(WORKER))
-    return sent.mapInArrow(tasks.process, result)
+    results = sent.mapInArrow(tasks.process, result)
+    if closing is None:
+        return results
+    # The results come first, so that the number of a partition is that of its worker.
+    return results.union(_nothing(clocks, closing[1], result))
+
+
+def _require_no_watermark(*streams: DataFrame) -> None:
+    """Raise ValueError if a stream has a watermark already: Spark allows only one."""
+    if any(_DELAY in field.metadata for df in streams for field in df.schema):
+        raise ValueError(
+            "closes_without_data: the stream has a watermark already, and Spark allows only one: "
+            "leave out withWatermark; watermark= sets it"
+        )
+
+
+def _nothing(clocks: Sequence[DataFrame], delay: int, result: StructType) -> DataFrame:
+    """Return no rows, by an operator of Spark with a state and a watermark.
+
+    For such an operator, Spark runs a micro-batch when the watermark moves, even without data. No
+    row passes the filter, and Spark does not push it below the watermark, which sees all times.
+    """
+    one, time = internal("one"), internal("clock")
+    seen = [
+        clock.toDF(time).withColumn(one, F.lit(0)).withWatermark(time, f"{delay} microseconds")
+        for clock in clocks
+    ]
+    none = reduce(DataFrame.union, seen).where(F.spark_partition_id() < 0)
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in result.fields]
+    return none.dropDuplicatesWithinWatermark([one]).select(*columns)
 
 
 def _with_batch(result: StructType, name: object) -> StructType:

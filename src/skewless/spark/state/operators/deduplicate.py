@@ -56,7 +56,7 @@ def deduplicate(
         The column of event time, and how late a record may be: ("ts", "10 minutes"). Later records
         are dropped.
     placement
-        How keys are placed, the `ledger` and the `batch_column`: as for `process`.
+        How keys are placed, the `ledger`, `batch_column` etc.: as for `process`.
 
     Examples
     --------

@@ -88,7 +88,10 @@ def join_within(
     records = Records.of(both).by([*names, _PART if named is None else named.column])
     at = (TIME, f"{delay} microseconds")
     own = parts if named is None else None
-    return processed(records, processor, placement, watermark=at, parts=own)
+    clocks = [left.select(left[quoted(time)])]
+    if left is not right or other != time:
+        clocks.append(right.select(right[quoted(other)]))
+    return processed(records, processor, placement, watermark=at, parts=own, clocks=clocks)
 
 
 def _both(

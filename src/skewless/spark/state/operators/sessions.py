@@ -68,7 +68,7 @@ def sessions(
     watermark
         The column of event time, and how late a record may be: ("ts", "10 minutes").
     placement
-        How keys are placed, the `ledger` and the `batch_column`: as for `process`.
+        How keys are placed, the `ledger`, `batch_column` etc.: as for `process`.
 
     Examples
     --------

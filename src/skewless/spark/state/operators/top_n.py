@@ -63,7 +63,7 @@ def top_n(
         Columns that order the records of a micro-batch, as for `process`: they decide which of
         several equal records is the earlier one.
     placement
-        How keys are placed, the `ledger` and the `batch_column`: as for `process`.
+        How keys are placed, the `ledger`, `batch_column` etc.: as for `process`.
 
     Examples
     --------
