@@ -118,12 +118,18 @@ class History:
         self.oldest = 0  # the first micro-batch that every purge so far left repeatable
         self.sink_skips = self.happens(0.5)  # a micro-batch that it has, as Spark's file sink does
         self.is_repeated = False
+        self.before: list[Any] = []  # records whose states the query begins with
         self.run = self.new_run()
+        if not self.operator.has_time and self.happens(0.5):
+            self.before, self.stream = self.stream[:40], self.stream[40:]
+            self.tell("the query begins with states")
 
     def play(self) -> bool:
         """Run the query to the end of the stream, whatever happens, and compare its results."""
         opened, ledger_folder._open = ledger_folder._open, lambda *_: self.files  # type: ignore
         try:
+            if self.before:
+                self.begin()
             while self.progress.offsets[-1:] != (len(self.stream),) or self.is_pending:
                 self.between()
                 try:
@@ -145,6 +151,29 @@ class History:
                 task.is_given_up = True
                 task.go()
         return False
+
+    def begin(self) -> None:
+        """Let the query begin with the states of another one; the driver may die meanwhile."""
+        files, self.files = self.files, ObjectStore(Faults())
+        other = self.query(Run("other", {"workers": 3, "most": 3}), {})
+        other.step(0, self.operator.table(self.before))
+        states = other.states()
+        self.files = files
+        for attempt in range(5):
+            self.faults.calm()
+            if attempt < 4:
+                self.faults.lay(self.chance.choice(KINDS[:3]), self.chance.randint(1, 40))
+            task = self.faults.task = Task(
+                lambda n=attempt: self.query(self.run, {}).begin_with(states, f"initial-{n}")
+            )
+            assert task.go()
+            if task.error is not None and not self.is_a_fault(task.error):
+                raise task.error
+            self.tell(f"initial states: {self.faults.happened}")
+            if task.error is not None:
+                self.run = self.new_run()
+            elif self.happens(0.7):
+                return  # otherwise they are written once more, before the first micro-batch
 
     @property
     def is_pending(self) -> bool:
@@ -355,7 +384,11 @@ class History:
     def compare(self) -> None:
         """Compare what the sink has of each micro-batch with plain Python."""
         cuts = [self.stream[self.progress.cut(b)] for b in range(self.progress.commits)]
-        wanted = self.operator.wanted(cuts)
+        wanted = (
+            self.operator.wanted([self.before, *cuts])[1:]
+            if self.before
+            else self.operator.wanted(cuts)
+        )
         for batch, (found, rows) in enumerate(zip(self.progress.sink, wanted, strict=True)):
             if found is not None and found != rows:
                 lost = [row for row in rows if row not in found]

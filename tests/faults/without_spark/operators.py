@@ -34,6 +34,7 @@ class Operator:
     query: Callable[..., Query]
     table: Callable[[Sequence[Item]], pa.Table]
     wanted: Callable[[Sequence[Sequence[Item]]], Rows]
+    has_time: bool = True  # states depend on the watermark
 
 
 def stream(n_records: int, chance: random.Random) -> list[Item]:
@@ -73,6 +74,7 @@ def _of_one_stream(
         lambda folder, **more: Query(folder, processor(), schema, **settings, **more),
         lambda items: table(_records(items)),
         lambda batches: wanted([_records(items) for items in batches]),
+        has_time="time" in settings,
     )
 
 

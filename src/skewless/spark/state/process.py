@@ -25,6 +25,7 @@ from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state import arguments
 from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending, free_names
 from skewless.spark.state.grouping import received
+from skewless.spark.state.initial_states import checked
 from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.processor import Processor
@@ -62,6 +63,7 @@ def process(
     ledger: str | None = None,
     untrusted_keys: bool | None = None,
     batch_column: str | None = None,
+    initial_state: DataFrame | None = None,
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
@@ -119,6 +121,13 @@ def process(
     batch_column
         The name of one more column of the result, the last one: the number of the micro-batch, so
         that a sink can tell which of two results of a key is the later one. 0 on a batch DataFrame.
+    initial_state
+        The states that a stream begins with: a batch DataFrame with the columns of the key and the
+        fields of the state, one row for each key. A null is a key like any other. Numbers may be
+        narrower. If the processor has `ttl`, it must also have the watermark's column: the time of
+        the key's last record. The states are written into `ledger` when `process` is called. Once
+        the first micro-batch has begun, the argument is no longer read: a restart may give it again
+        or leave it out. A query that has begun without it is refused.
 
     Examples
     --------
@@ -150,7 +159,7 @@ def process(
         batch_column=batch_column,
     )
     records = Records.with_names(df).by(key)
-    return processed(records, processor, placement, watermark, order_by)
+    return processed(records, processor, placement, watermark, order_by, initial=initial_state)
 
 
 def processed(
@@ -160,6 +169,7 @@ def processed(
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
     parts: Parts | None = None,
+    initial: Any = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
@@ -171,6 +181,10 @@ def processed(
     times = arguments.time_and_delay(records, watermark)
     arguments.check_streams(records, shape, times is not None)
     ordered = arguments.ordering(records, order_by)
+    states = None
+    if initial is not None:
+        has_ledger, time = placement.get("ledger") is not None, times and times[0]
+        states = checked(initial, records, shape, time, has_ledger=has_ledger)
     delay, rule = times and times[1], None if parts is None else parts.rule
     place = arguments.placed(records, placement, shape, delay, rule)
     sends = arguments.sending(records, times, ordered)
@@ -178,6 +192,8 @@ def processed(
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
+    if states is not None:
+        states.write(place, work)
     if not records.is_stream and parts is None and placement.get("strategy", "auto") == "auto":
         return planned_first(records, sends, place).mapInArrow(BatchTasks(work).process, result)
     if records.is_stream:
