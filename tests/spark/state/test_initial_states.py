@@ -9,18 +9,32 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skewless.spark import explain_balance, process, read_state
+from skewless.spark import KeyProcessor, explain_balance, process, read_state
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.initial_version import initial_run
 from spark.state.chains import BEGIN, DDL, SCHEMA, chain, chained, random_moves, records, rows_of
 from spark.state.counting import SECOND, Visits, of_keys
-from spark.state.eight_tables import TABLES, Narrow, offsets_of, query, ran, rows
+from spark.state.eight_tables import TABLES, offsets_of, query, ran, rows
 from spark.state.without_spark import Query
 from spark.streams import read_stream, run, write_file
 
 KIND = pa.timestamp("us", "UTC")
 OURS = ("worker", "version", "bytes")
+
+
+def counts() -> KeyProcessor:
+    """Return an object of a nested class, which workers need not import."""
+
+    class Counts(KeyProcessor):
+        state_schema = "n bigint"
+        result_schema = "k string, n bigint"
+
+        def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+            n = len(records) + (state["n"] if state else 0)
+            return [{"n": n}], {"n": n}
+
+    return Counts()
 
 
 def states_of_three(folder: Path) -> pa.Table:
@@ -82,7 +96,7 @@ def test_initial_states_end_by_ttl(tmp_path: Path) -> None:
 
 
 def test_keys_that_are_there_twice_are_told(tmp_path: Path) -> None:
-    one = Query(tmp_path, Narrow(), SCHEMA)
+    one = Query(tmp_path, counts(), SCHEMA)
     twice = one.begin_with(pa.table({"k": ["a", None, "b", None], "n": [1, 2, 3, 4]}))
     assert twice == ["null"]
     assert initial_run(one.ledger) is None
@@ -141,7 +155,7 @@ def test_a_dataframe_that_does_not_fit_is_refused(spark: Any, tmp_path: Path) ->
     def refused(states: Any, message: str, df: Any = stream, **more: Any) -> None:
         given = {"workers": 2, "ledger": ledger, "initial_state": states, **more}
         with pytest.raises(ValueError, match=message):
-            process(df, "k", given.pop("processor", Narrow()), **given)
+            process(df, "k", given.pop("processor", counts()), **given)
 
     good = spark.createDataFrame([("a", 1), (None, 2)], "k string, n int")
     refused([("a", 1)], "initial_state must be a Spark DataFrame, not")
@@ -158,9 +172,9 @@ def test_a_dataframe_that_does_not_fit_is_refused(spark: Any, tmp_path: Path) ->
     refused(good.selectExpr("*", "'now' AS ts"), "'ts' must be timestamp, not string", **timed)
     assert not Path(ledger, "initial.json").exists()
     assert Ledger(ledger).identity() is None
-    run(process(stream, "k", Narrow(), workers=2, ledger=ledger), "append", tmp_path / "check")
+    run(process(stream, "k", counts(), workers=2, ledger=ledger), "append", tmp_path / "check")
     with pytest.raises(LedgerMismatch, match="has begun without initial states"):
-        process(stream, "k", Narrow(), workers=2, ledger=ledger, initial_state=good)
+        process(stream, "k", counts(), workers=2, ledger=ledger, initial_state=good)
 
 
 @pytest.mark.spark
@@ -173,7 +187,7 @@ def test_an_empty_dataframe_and_untrusted_keys(spark: Any, tmp_path: Path) -> No
         results = process(
             read_stream(spark, tmp_path / "in", DDL),
             "k",
-            Narrow(),
+            counts(),
             workers=3,
             ledger=str(tmp_path / f"ledger-{number}"),
             untrusted_keys=number == 1,
