@@ -64,6 +64,7 @@ def process(
     untrusted_keys: bool | None = None,
     batch_column: str | None = None,
     initial_state: DataFrame | None = None,
+    late_column: str | None = None,
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
@@ -128,6 +129,10 @@ def process(
         the key's last record. The states are written into `ledger` when `process` is called. Once
         the first micro-batch has begun, the argument is no longer read: a restart may give it again
         or leave it out. A query that has begun without it is refused.
+    late_column
+        The name of one more column of the result, with late records as structs. It is null in the
+        rows that the processor returns. Each late record is a row of its own, in which all columns
+        of the processor are null. None: late records are dropped.
 
     Examples
     --------
@@ -159,7 +164,8 @@ def process(
         batch_column=batch_column,
     )
     records = Records.with_names(df).by(key)
-    return processed(records, processor, placement, watermark, order_by, initial=initial_state)
+    given = (watermark, order_by, None, initial_state, late_column)
+    return processed(records, processor, placement, *given)
 
 
 def processed(
@@ -170,6 +176,7 @@ def processed(
     order_by: str | Sequence[str] | None = None,
     parts: Parts | None = None,
     initial: Any = None,
+    late_column: str | None = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
@@ -177,8 +184,8 @@ def processed(
     must have different names.
     """
     shape, batch_column = shape_of(processor), placement.get("batch_column")
-    result = _with_batch(shape.result, batch_column)
     times = arguments.time_and_delay(records, watermark)
+    result = _with_batch(_with_late(shape.result, late_column, records, times), batch_column)
     arguments.check_streams(records, shape, times is not None)
     ordered = arguments.ordering(records, order_by)
     states = None
@@ -188,7 +195,7 @@ def processed(
     delay, rule = times and times[1], None if parts is None else parts.rule
     place = arguments.placed(records, placement, shape, delay, rule)
     sends = arguments.sending(records, times, ordered)
-    work = Work(shape, sends.sent, place.cost, batch_column)
+    work = Work(shape, sends.sent, place.cost, batch_column, late_column)
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
@@ -226,6 +233,23 @@ def _with_batch(result: StructType, name: object) -> StructType:
     name = text(name, "batch_column", "the name of a new column")
     free_names([name], result.names, "batch_column")
     return StructType([*result.fields, StructField(name, LongType())])
+
+
+def _with_late(result: StructType, name: object, records: Records, time: object) -> StructType:
+    """Return the schema of the result with the column of late records, if it is asked for."""
+    if name is None:
+        return result
+    name = text(name, "late_column", "the name of a new column")
+    free_names([name], result.names, "late_column")
+    if time is None:
+        raise ValueError(
+            "late_column needs watermark=(time column, delay): without a watermark no record is "
+            "late"
+        )
+    # The row of a late record has no results.
+    nullable = [StructField(one.name, one.dataType) for one in result.fields]
+    columns = [StructField(one.name, one.dataType) for one in records.schema.fields]
+    return StructType([*nullable, StructField(name, StructType(columns))])
 
 
 def _n_kept(conf: Any) -> int:

@@ -16,6 +16,7 @@ from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
+from skewless.spark.state.late_records import late_schema, rows_with_late
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
@@ -79,12 +80,18 @@ class Work:
     sent: SentColumns
     cost: Cost = "records"
     batch_column: str | None = None  # has the number of the micro-batch
+    late_column: str | None = None  # has the late records
 
     @cached_property
     def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
         shape = self.shape
         return state_tables.StateLayout(self.sent.key_schema, shape.state_arrow, shape.renamed)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        """The columns of `Worked.results`."""
+        return late_schema(self.shape.result_arrow, self.late_column, self.sent)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -109,16 +116,20 @@ class Work:
         often in a row a state may end.
         """
         times = times_of(records, self.sent)
-        latest, second, n_late = None, None, 0
+        latest, second, late = None, None, records.slice(0, 0)
         if times is not None and times.size:
             latest, second = self._latest(records, times)
             stays = (times > (NO_TIME if now is None else now)) | (times == NO_TIME)
-            n_late = times.size - int(stays.sum())
-            if n_late:
+            if not stays.all():
+                late = records.filter(pa.array(~stays))
                 records, times = records.filter(pa.array(stays)), times[stays]
         expiry = self._ended(held.ended(before, now), now, expiries)
         update = self._updated(records, times, held, expiry.changed, now)
-        return self._joined(held, expiry, update, (latest, second), n_late)
+        worked = self._joined(held, expiry, update, (latest, second), late.num_rows)
+        if self.late_column is None:
+            return worked
+        rows = rows_with_late(worked.results, late, self.result_schema, self.sent)
+        return replace(worked, results=rows)
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
