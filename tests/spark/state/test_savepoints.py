@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from skewless.spark import process, read_state, savepoint
@@ -140,7 +141,8 @@ def test_a_running_stream_is_copied(spark: Any, tmp_path: Path) -> None:
 
     def results(folder: Path) -> Any:
         stream = read_stream(spark, tmp_path / "in", DDL)
-        return process(stream, "k", chain(), workers=2, ledger=str(folder / "ledger"))
+        given = {"workers": 2, "order_by": "ts", "ledger": str(folder / "ledger")}
+        return process(stream, "k", chain(), **given)
 
     seen: list[int] = []
 
@@ -153,5 +155,6 @@ def test_a_running_stream_is_copied(spark: Any, tmp_path: Path) -> None:
     copy_of = str(tmp_path / "copy" / "ledger")
     assert {row["version"] for row in read_state(spark, copy_of).collect()} == {1}
     again = run(results(tmp_path / "copy"), "append", tmp_path / "copy" / "checkpoint")
-    assert sorted(again) == [2, 3]
-    assert rows_of(again) == chained(tables)[2:]
+    # Spark had listed the third file already, so the fourth comes in the same micro-batch.
+    assert sorted(again) == [2]
+    assert rows_of(again) == chained([*tables[:2], pa.concat_tables(tables[2:])])[2:]
