@@ -22,6 +22,7 @@ from spark.state.operators.test_against_plain_python import (
     with_ends,
 )
 from spark.state.operators.test_spread_joins import DELAY, WITHIN, SpreadQuery, with_part
+from spark.state.reminders import reminded, reminders
 from spark.state.without_spark import Query
 
 Item = tuple[int, Any]  # the side of a join, 0 for other operators; and the record
@@ -107,6 +108,9 @@ OPERATORS = {
         chain, lambda batches: chained([table_of(batch).cast(SCHEMA) for batch in batches])
     ),
     "late records": _of_one_stream(chain, _with_late, time="ts", delay=DELAY, late="late"),
+    "timers": _of_one_stream(
+        reminders, lambda batches: reminded(batches, DELAY), time="ts", delay=DELAY
+    ),
     "deduplicate": _of_one_stream(
         lambda: Deduplicate(FIELDS, "ts", WITHIN),
         lambda batches: deduplicated(batches, WITHIN, DELAY),

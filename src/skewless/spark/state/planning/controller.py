@@ -154,7 +154,10 @@ class Controller:
         }
         if shape.meaning:
             about["meaning"] = dict(shape.meaning)
-        if last is not None and any(last.about.get(k) != about[k] for k in ("schema", "ttl")):
+        if shape.timers is not None:
+            about["timers"] = shape.timers
+        ends = ("schema", "ttl", "timers")
+        if last is not None and any(last.about.get(k) != about.get(k) for k in ends):
             about["renewed"] = True
         if capacities is not None:
             about["capacities"] = list(capacities)
