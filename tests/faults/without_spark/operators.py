@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from spark.state.chains import SCHEMA, chain, chained, in_order
+from spark.state.event_time.reminders import reminded, reminders
 from spark.state.operators.plain_operators import Rows, deduplicated, joined, largest, sessioned
 from spark.state.operators.stepping import SECOND, table_of, with_watermarks
 from spark.state.operators.test_against_plain_python import (
@@ -22,7 +23,6 @@ from spark.state.operators.test_against_plain_python import (
     with_ends,
 )
 from spark.state.operators.test_spread_joins import DELAY, WITHIN, SpreadQuery, with_part
-from spark.state.reminders import reminded, reminders
 from spark.state.without_spark import Query
 
 Item = tuple[int, Any]  # the side of a join, 0 for other operators; and the record

@@ -14,8 +14,8 @@ from skewless.spark.state.schemas import shape_of
 from spark.state.chains import BEGIN, SCHEMA, random_moves, records
 from spark.state.counting import SECOND, of_keys
 from spark.state.eight_tables import rows
+from spark.state.event_time.reminders import reminded, reminders
 from spark.state.operators.stepping import drifting, rows_of, table_of
-from spark.state.reminders import reminded, reminders
 from spark.state.without_spark import Query
 
 DELAY = 10 * SECOND
