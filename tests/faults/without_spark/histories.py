@@ -27,13 +27,14 @@ from faults.without_spark.disturbed_folders import (
 )
 from faults.without_spark.operators import OPERATORS, stream
 from skewless.spark import scale_to
-from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.state.savepoint import needed_files
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import random_moves
 from spark.state.operators.stepping import rows_of
-from spark.state.without_spark import SEED
+from spark.state.without_spark import SEED, Offsets
 
 _RECORDS = 150
 _ATTEMPTS = 4  # of a task, as Spark makes by default
@@ -217,6 +218,8 @@ class History:
             self.restore(chance.choice(self.copies[-4:]))
         if self.left and self.happens(0.2):
             self.go_on()
+        if self.progress.commits and self.happens(0.05):
+            self.go_on_from_a_savepoint()
         while self.late and self.happens(0.3):
             self.resume()
         self.faults.calm()
@@ -240,6 +243,34 @@ class History:
         self.left.append((self.progress, self.run))
         self.progress, self.run = self.left.pop(self.chance.randrange(len(self.left)))
         self.tell(f"{self.run.name} goes on")
+
+    def go_on_from_a_savepoint(self) -> None:
+        """Let a copy of the ledger go on that has only what the checkpoint's last commit needs."""
+        self.faults.calm()
+        last = self.progress.commits - 1
+        ledger, stamps = Ledger(self.address), dict(enumerate(self.progress.stamps))
+        try:
+            needed = {*needed_files(ledger, Offsets(stamps), last)}
+        except REFUSALS as error:
+            self.tell(f"no savepoint: {error}")
+            return
+        copied = {name: self.files.read(name) for name in needed}
+        for folder in ("", *self.files.folders("state"), "runs", "scale"):
+            for inner in (folder, *(self.files.folders(folder) if folder else ())):
+                for name in self.files.files(inner):
+                    self.files.delete(name)
+        for name, data in copied.items():
+            self.files.overwrite(name, data)
+        for task in self.late:
+            task.is_given_up = True
+            task.go()
+        self.late, self.copies, self.left = [], [], []
+        kept = last + 1
+        offsets, stamps_kept = self.progress.offsets[:kept], self.progress.stamps[:kept]
+        self.progress = Progress(offsets, stamps_kept, kept, self.progress.sink[:kept])
+        self.oldest = kept
+        self.tell("a savepoint goes on")
+        self.run = self.new_run()
 
     def repaired(self, error: Exception) -> bool:
         """Do what the documents say after a refusal; return False where the history ends."""

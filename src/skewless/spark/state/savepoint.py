@@ -13,7 +13,7 @@ from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import WORKERS, batch_folder, state_plan_name
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import base_of
-from skewless.spark.state.versions.offset_log import Checkpoint
+from skewless.spark.state.versions.offset_log import Checkpoint, OffsetLog
 
 _CHECKPOINT = "checkpoint"
 #: Folders of a checkpoint in which each file belongs to the micro-batch of its name.
@@ -64,7 +64,9 @@ def savepoint(ledger: str | Sequence[str], checkpoint: str, to: str) -> int:
             f"checkpoint: {query.place} has no committed micro-batch: it is not the checkpoint of "
             "a query, or the first micro-batch has not ended yet"
         )
-    needed = [_needed(one, query, last) for one in ledgers]
+    for one in ledgers:
+        _require_query(one, query)
+    needed = [needed_files(one, query, last) for one in ledgers]
     for one, name, wanted in zip(ledgers, names, needed, strict=True):
         _copy(one.files, open_folder(below(target, name)), wanted, one.place)
     _copy_checkpoint(query, open_folder(below(target, _CHECKPOINT)), last)
@@ -81,11 +83,8 @@ def _folder(address: Any, argument: str) -> str:
     return folder
 
 
-def _needed(ledger: Ledger, query: Checkpoint, last: int) -> list[str]:
-    """Return the files that a query needs to go on after its micro-batch `last`.
-
-    Raises LedgerMismatch or StateIncomplete where a restart would.
-    """
+def _require_query(ledger: Ledger, query: Checkpoint) -> None:
+    """Raise LedgerMismatch unless the checkpoint is that of the ledger's query."""
     if "process" not in (ledger.identity() or {}):
         raise LedgerMismatch(f"ledger: {ledger.place} is not the ledger of a query of process")
     if ledger.owner() != query.query():
@@ -93,7 +92,14 @@ def _needed(ledger: Ledger, query: Checkpoint, last: int) -> list[str]:
             f"the ledger in {ledger.place} belongs to the query {ledger.owner()}, and the "
             f"checkpoint in {query.place} to the query {query.query()}"
         )
-    base = base_of(ledger, last + 1, query)
+
+
+def needed_files(ledger: Ledger, offsets: OffsetLog, last: int) -> list[str]:
+    """Return the files that a query needs to go on after its micro-batch `last`.
+
+    Raises LedgerMismatch or StateIncomplete where a restart would.
+    """
+    base = base_of(ledger, last + 1, offsets)
     assert base is not None
     files = ledger.files
     versions = [base.version(worker).file for worker in range(base.workers)]
