@@ -33,6 +33,7 @@ from skewless.spark import (
     process,
     read_state,
     route,
+    savepoint,
     scale_to,
     sessions,
     top_n,
@@ -113,7 +114,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     process: {
         **{"df": None, "key": "k", "processor": nothing(), "strategy": "hash", "workers": 2},
         **{"max_workers": 2, "watermark": None, "order_by": None, "interval": 1, "window": 1},
-        **{"cost": "records", "seed": 0, "ledger": "nowhere"},
+        **{"cost": "records", "seed": 0, "ledger": "nowhere", "initial_state": None},
     },
     deduplicate: {
         **{"df": None, "key": "k", "within": "1 hour", "watermark": ("ts", "1 minute")},
@@ -137,6 +138,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
         **{"untrusted_keys": None},
     },
     read_state: {"spark": None, "ledger": "nowhere", "batch": None},
+    savepoint: {"ledger": "nowhere", "checkpoint": "nowhere", "to": "empty"},
     scale_to: {"ledger": "nowhere", "n": 2},
     hot_keys: {
         **{
@@ -202,6 +204,7 @@ def test_calls_work_or_refuse_their_arguments_by_name(
         # A processor and a table get all columns, so two of one name are too many.
         known += ["column 'twice' is ambiguous"] * (function in (*PROCESSING, explain_write))
         known += ["holds no state"] * (function in (read_state, scale_to))
+        known += ["no committed micro-batch"] * (function is savepoint)
         known += ["no observation"] * (function is observed_hot_keys)
         times = {"watermark", "window", "mode"}
         known += sorted(times) * bool(times & set(names))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skewless.spark.state.process import process
     from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
     from skewless.spark.state.reading import read_state
+    from skewless.spark.state.savepoint import savepoint
 else:  # pyspark, pandas and numba take seconds to import
     __getattr__ = lazy_names(
         __name__,
@@ -47,6 +48,7 @@ else:  # pyspark, pandas and numba take seconds to import
             "state.process": "process",
             "state.processor": "KeyedRecords KeyProcessor Processor Update",
             "state.reading": "read_state",
+            "state.savepoint": "savepoint",
         },
     )
 
@@ -73,6 +75,7 @@ __all__ = [
     "process",
     "read_state",
     "route",
+    "savepoint",
     "scale_to",
     "session",
     "sessions",

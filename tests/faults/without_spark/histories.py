@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,62 +26,21 @@ from faults.without_spark.disturbed_folders import (
     TaskDied,
 )
 from faults.without_spark.operators import OPERATORS, stream
+from faults.without_spark.progress import Progress, Run
 from skewless.spark import scale_to
-from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.state.savepoint import needed_files
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import random_moves
 from spark.state.operators.stepping import rows_of
-from spark.state.without_spark import SEED
+from spark.state.without_spark import SEED, Offsets
 
 _RECORDS = 150
 _ATTEMPTS = 4  # of a task, as Spark makes by default
 #: How a query may refuse to go on. A damaged file is none of it: nothing here damages files.
 REFUSALS = (LedgerMismatch, StateIncomplete)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A checkpoint, and what its sink has: both are copied and restored together.
-
-    Parameters
-    ----------
-    offsets
-        Where each micro-batch ends in the stream. The last one may not be committed yet.
-    stamps
-        The stamp of each micro-batch, which no other has.
-    commits
-        How many micro-batches are committed.
-    sink
-        The rows of each micro-batch; None: the sink did not evaluate the micro-batch.
-    """
-
-    offsets: tuple[int, ...] = ()
-    stamps: tuple[int, ...] = ()
-    commits: int = 0
-    sink: tuple[Any, ...] = ()
-
-    def cut(self, batch: int) -> slice:
-        """Return the part of the stream that a micro-batch has."""
-        return slice(self.offsets[batch - 1] if batch else 0, self.offsets[batch])
-
-    def with_rows(self, batch: int, rows: Any) -> Progress:
-        """Return the same after the sink has got the rows of a micro-batch."""
-        return replace(self, sink=(*self.sink[:batch], rows))
-
-    def back_to(self, batch: int) -> Progress:
-        """Return a checkpoint without the commit of `batch` and all that is later."""
-        kept = batch + 1
-        return Progress(self.offsets[:kept], self.stamps[:kept], batch, self.sink[:batch])
-
-
-@dataclass(frozen=True)
-class Run:
-    """A query between two starts: its name and its settings."""
-
-    name: str
-    settings: dict[str, Any]
 
 
 class History:
@@ -118,12 +77,18 @@ class History:
         self.oldest = 0  # the first micro-batch that every purge so far left repeatable
         self.sink_skips = self.happens(0.5)  # a micro-batch that it has, as Spark's file sink does
         self.is_repeated = False
+        self.before: list[Any] = []  # records whose states the query begins with
         self.run = self.new_run()
+        if not self.operator.has_time and self.happens(0.5):
+            self.before, self.stream = self.stream[:40], self.stream[40:]
+            self.tell("the query begins with states")
 
     def play(self) -> bool:
         """Run the query to the end of the stream, whatever happens, and compare its results."""
         opened, ledger_folder._open = ledger_folder._open, lambda *_: self.files  # type: ignore
         try:
+            if self.before:
+                self.begin()
             while self.progress.offsets[-1:] != (len(self.stream),) or self.is_pending:
                 self.between()
                 try:
@@ -145,6 +110,29 @@ class History:
                 task.is_given_up = True
                 task.go()
         return False
+
+    def begin(self) -> None:
+        """Let the query begin with the states of another one; the driver may die meanwhile."""
+        files, self.files = self.files, ObjectStore(Faults())
+        other = self.query(Run("other", {"workers": 3, "most": 3}), {})
+        other.step(0, self.operator.table(self.before))
+        states = other.states()
+        self.files = files
+        for attempt in range(5):
+            self.faults.calm()
+            if attempt < 4:
+                self.faults.lay(self.chance.choice(KINDS[:3]), self.chance.randint(1, 40))
+            task = self.faults.task = Task(
+                lambda n=attempt: self.query(self.run, {}).begin_with(states, f"initial-{n}")
+            )
+            assert task.go()
+            if task.error is not None and not self.is_a_fault(task.error):
+                raise task.error
+            self.tell(f"initial states: {self.faults.happened}")
+            if task.error is not None:
+                self.run = self.new_run()
+            elif self.happens(0.7):
+                return  # otherwise they are written once more, before the first micro-batch
 
     @property
     def is_pending(self) -> bool:
@@ -188,6 +176,8 @@ class History:
             self.restore(chance.choice(self.copies[-4:]))
         if self.left and self.happens(0.2):
             self.go_on()
+        if self.progress.commits and self.happens(0.05):
+            self.go_on_from_a_savepoint()
         while self.late and self.happens(0.3):
             self.resume()
         self.faults.calm()
@@ -211,6 +201,34 @@ class History:
         self.left.append((self.progress, self.run))
         self.progress, self.run = self.left.pop(self.chance.randrange(len(self.left)))
         self.tell(f"{self.run.name} goes on")
+
+    def go_on_from_a_savepoint(self) -> None:
+        """Let a copy of the ledger go on that has only what the checkpoint's last commit needs."""
+        self.faults.calm()
+        last = self.progress.commits - 1
+        ledger, stamps = Ledger(self.address), dict(enumerate(self.progress.stamps))
+        try:
+            needed = {*needed_files(ledger, Offsets(stamps), last)}
+        except REFUSALS as error:
+            self.tell(f"no savepoint: {error}")
+            return
+        copied = {name: self.files.read(name) for name in needed}
+        for folder in ("", *self.files.folders("state"), "runs", "scale"):
+            for inner in (folder, *(self.files.folders(folder) if folder else ())):
+                for name in self.files.files(inner):
+                    self.files.delete(name)
+        for name, data in copied.items():
+            self.files.overwrite(name, data)
+        for task in self.late:
+            task.is_given_up = True
+            task.go()
+        self.late, self.copies, self.left = [], [], []
+        kept = last + 1
+        offsets, stamps_kept = self.progress.offsets[:kept], self.progress.stamps[:kept]
+        self.progress = Progress(offsets, stamps_kept, kept, self.progress.sink[:kept])
+        self.oldest = kept
+        self.tell("a savepoint goes on")
+        self.run = self.new_run()
 
     def repaired(self, error: Exception) -> bool:
         """Do what the documents say after a refusal; return False where the history ends."""
@@ -355,7 +373,11 @@ class History:
     def compare(self) -> None:
         """Compare what the sink has of each micro-batch with plain Python."""
         cuts = [self.stream[self.progress.cut(b)] for b in range(self.progress.commits)]
-        wanted = self.operator.wanted(cuts)
+        wanted = (
+            self.operator.wanted([self.before, *cuts])[1:]
+            if self.before
+            else self.operator.wanted(cuts)
+        )
         for batch, (found, rows) in enumerate(zip(self.progress.sink, wanted, strict=True)):
             if found is not None and found != rows:
                 lost = [row for row in rows if row not in found]

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.spark.state.operators.deduplicate import Deduplicate
-from spark.state.chains import SCHEMA, chain, chained
+from spark.state.chains import SCHEMA, chain, chained, in_order
+from spark.state.event_time.reminders import reminded, reminders
 from spark.state.operators.plain_operators import Rows, deduplicated, joined, largest, sessioned
-from spark.state.operators.stepping import SECOND, table_of
+from spark.state.operators.stepping import SECOND, table_of, with_watermarks
 from spark.state.operators.test_against_plain_python import (
     FIELDS,
     HOWS,
@@ -34,6 +35,7 @@ class Operator:
     query: Callable[..., Query]
     table: Callable[[Sequence[Item]], pa.Table]
     wanted: Callable[[Sequence[Sequence[Item]]], Rows]
+    has_time: bool = True  # states depend on the watermark
 
 
 def stream(n_records: int, chance: random.Random) -> list[Item]:
@@ -73,6 +75,7 @@ def _of_one_stream(
         lambda folder, **more: Query(folder, processor(), schema, **settings, **more),
         lambda items: table(_records(items)),
         lambda batches: wanted([_records(items) for items in batches]),
+        has_time="time" in settings,
     )
 
 
@@ -84,9 +87,29 @@ def _join(how: str) -> Operator:
     )
 
 
+def _with_late(batches: list[list[Any]]) -> Rows:
+    """Return the rows of `chain`, and the late records as rows of their own."""
+    marked = list(with_watermarks(batches, DELAY, lambda record: record[2]))
+    times = [[record[2] is None or record[2] > mark for record in batch] for mark, batch in marked]
+    cut = list(zip(batches, times, strict=True))
+    kept = [[one for one, stays in zip(*pair, strict=True) if stays] for pair in cut]
+    late = [[one for one, stays in zip(*pair, strict=True) if not stays] for pair in cut]
+    rows = chained([table_of(batch).cast(SCHEMA) for batch in kept])
+    records = [table_of(batch).to_pylist() for batch in late]
+    nothing = (None,) * 4
+    return [
+        in_order([*((*row, None) for row in own), *((*nothing, record) for record in others)])
+        for own, others in zip(rows, records, strict=True)
+    ]
+
+
 OPERATORS = {
     "process": _of_one_stream(
         chain, lambda batches: chained([table_of(batch).cast(SCHEMA) for batch in batches])
+    ),
+    "late records": _of_one_stream(chain, _with_late, time="ts", delay=DELAY, late="late"),
+    "timers": _of_one_stream(
+        reminders, lambda batches: reminded(batches, DELAY), time="ts", delay=DELAY
     ),
     "deduplicate": _of_one_stream(
         lambda: Deduplicate(FIELDS, "ts", WITHIN),

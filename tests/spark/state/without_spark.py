@@ -14,14 +14,20 @@ import pyarrow as pa
 
 from skewless.keys import hash_keys
 from skewless.registry import strategy_of
+from skewless.spark.columns import internal
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.arguments import speeds
 from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.initial_states import InitialTasks
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.initial_version import name_initial_run
+from skewless.spark.state.versions.version_files import stack
 from skewless.spark.state.worker_step import Work
 
 SEED = 7
@@ -82,6 +88,7 @@ class Query:
         capacities: Sequence[float] | None = None,
         checkpoint: dict[int, int] | None = None,
         purge_every: int = 1,
+        late: str | None = None,
     ) -> None:
         ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
         place = {name: 3 + number for number, name in enumerate(schema.names)}
@@ -105,7 +112,7 @@ class Query:
             delay,
             capacities=speeds(capacities, most),
         )
-        work = Work(shape, sent, cost)
+        work = Work(shape, sent, cost, late_column=late)
         self.tasks = StateTasks(None, controller, work, kept, purge_every=purge_every)  # type: ignore[arg-type]
         self.ledger = Ledger(str(folder)).of_run(run)
         self.key, self.hashes = key, hashes
@@ -117,11 +124,49 @@ class Query:
             self.checkpoint[batch] = stamp_of(table)
         return self.tasks.begin(self.ledger, batch, SEED, Offsets(self.checkpoint))
 
+    def begin_with(self, states: pa.Table, run: str = "initial") -> list[str]:
+        """Write initial states, as `process` does; return the keys that are there twice.
+
+        The columns are those of the key, then `seen` if there is one, then those of the state.
+        """
+        work, controller = self.tasks.work, self.tasks.controller
+        plan = controller.first_plan(SEED, work.shape)
+        tasks = InitialTasks(self.ledger, run, work, plan.n_workers)
+        hashes = self.hashes_of(states)
+        owners = plan.placing.owners(hashes)
+        sent = {"hash": pa.array(hashes.view(np.int64)), "worker": pa.array(owners)}
+        sent |= {f"key_{i}": states.column(name) for i, name in enumerate(self.key)}
+        if "seen" in states.column_names:
+            sent["seen"] = states.column("seen")
+        fields = enumerate(work.layout.state.names)
+        sent |= {f"field_{i}": states.column(name) for i, name in fields}
+        table = pa.table({internal(name): column for name, column in sent.items()})
+        told = [row for one in tasks.write(iter(table.to_batches())) for row in one.to_pylist()]
+        twice = [row["twice"] for row in told if row["twice"] is not None]
+        if not twice:
+            tasks.finish({row["worker"] for row in told}, plan, SEED)
+            name_initial_run(self.ledger, run)
+        return twice
+
+    def states(self) -> pa.Table:
+        """Return the states of all keys after the last micro-batch: the key, then the state."""
+        layout, base = self.tasks.work.layout, bases.newest(self.ledger)
+        assert base is not None
+        files = [stack(self.ledger, base.version(worker).file) for worker in range(base.workers)]
+        rows = pa.concat_tables([HeldState(layout, some).rows_of() for some in files])
+        fields = layout.states(rows.combine_chunks()).flatten()
+        return pa.table([*layout.keys(rows), *fields], [*self.key, *layout.state.names])
+
+    def hashes_of(self, table: pa.Table) -> Any:
+        """Return the hashes of the keys of records, or of states."""
+        if self.hashes is not None:
+            return self.hashes(table)
+        seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
+        return hash_keys(*[table.column(name) for name in self.key], seeds)
+
     def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
         """Build the sent records of several source partitions, in order."""
-        columns = [table.column(name) for name in self.key]
-        seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
-        hashes = hash_keys(*columns, seeds) if self.hashes is None else self.hashes(table)
+        hashes = self.hashes_of(table)
         sources = np.sort(np.arange(table.num_rows) % n_sources).astype(np.int32)
         unread = pa.array(np.zeros(table.num_rows, np.int32))
         arrays = [pa.array(hashes.view(np.int64)), unread, pa.array(sources), *table.columns]

@@ -273,7 +273,7 @@ class Ledger:
         files = self.files
         names = (files.files(kind) if kind == PLANS else files.folders(kind) for kind in kinds)
         found = {file_names.batch_of(name) for some in names for name in some}
-        return sorted(batch for batch in found if batch is not None)
+        return sorted(batch for batch in found if batch is not None and batch >= 0)
 
     def newest(
         self, runs_of: Callable[[int], Iterable[str]] | None = None

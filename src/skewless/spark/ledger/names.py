@@ -3,6 +3,7 @@
 ```
 identity.json                                  what the ledger was made for
 query.json                                     the one query that may use it
+initial.json                                   keyed state: the run that wrote the initial states
 runs/<number>.<run>.json                       the runs of that query, in order
 scale/<number>.json                            a number of workers that was asked for
 plans/<batch>.arrow                            what all sources route by in this batch
@@ -11,6 +12,7 @@ reports/<batch>/<run>/source-<source>.arrow    what one source learned in this b
 workers/<batch>/<run>/worker-<worker>.arrow    what one worker learned in this batch
 state/<batch>/<run>/plan.arrow                 keyed state: what this run routes and reads by
 state/<batch>/<run>/worker-<worker>-of-<workers>.arrow   what changed there, and its report
+state/initial/<run>/…                          the same for states that a query begins with
 ```
 """
 
@@ -24,6 +26,8 @@ from typing import NamedTuple
 PLANS = "plans"
 #: The folders with a folder per batch and run.
 SOURCES, WORKERS, STATE = KINDS = ("reports", "workers", "state")
+#: The number of the version that micro-batch 0 builds on, if a query begins with states.
+INITIAL = -1
 REQUESTS = "scale"
 RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
 REQUEST = re.compile(r"scale/(\d{8,})\.json")
@@ -31,7 +35,8 @@ REQUEST = re.compile(r"scale/(\d{8,})\.json")
 OF_PLANS = re.compile(r"plans/\.?(\d{8,})\.(?:arrow|[\w-]+\.claim)(?:\.\w+\.tmp)?")
 UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 MEMBER = re.compile(
-    r"(reports|workers|state)/(\d{8,})/([\w-]+)/(?:source|worker)-(\d{5,})(?:-of-(\d{5,}))?\.arrow"
+    r"(reports|workers|state)/(\d{8,}|initial)/([\w-]+)/"
+    r"(?:source|worker)-(\d{5,})(?:-of-(\d{5,}))?\.arrow"
 )
 _BATCH = re.compile(r"(?:(?:reports|workers|state)/(\d{8,})|plans/(\d{8,})\.arrow)")
 #: How the file of a plan of keyed state ends.
@@ -67,6 +72,8 @@ def claim_name(batch: int, run: str | None) -> str:
 
 def batch_folder(kind: str, batch: int) -> str:
     """Return the folder of one batch."""
+    if batch == INITIAL:
+        return f"{kind}/initial"
     return f"{kind}/{padded('batch', batch, 8)}"
 
 
@@ -76,6 +83,8 @@ def batch_of(name: str) -> int | None:
     >>> batch_of(plan_name(7)), batch_of("workers/00000007"), batch_of("workers/lost+found")
     (7, 7, None)
     """
+    if name == batch_folder(STATE, INITIAL):
+        return INITIAL
     match = _BATCH.fullmatch(name)
     return int(match[1] or match[2]) if match else None
 
@@ -126,7 +135,8 @@ def version_name(file: str) -> VersionName | None:
     match = MEMBER.fullmatch(file)
     if match is None or match[1] != STATE or match[5] is None:
         return None
-    return VersionName(int(match[2]), match[3], int(match[4]), int(match[5]))
+    batch = INITIAL if match[2] == "initial" else int(match[2])
+    return VersionName(batch, match[3], int(match[4]), int(match[5]))
 
 
 def request_name(number: int) -> str:

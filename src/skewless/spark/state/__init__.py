@@ -4,6 +4,7 @@ Read `process` first, then `tasks`: what a task does in a micro-batch.
 `arguments` and `schemas` check what the user gave. `processor` is what users write, `grouping`
 sorts records by key, and `worker_step` runs the processor. `spread_records` sends the records of
 spread keys. The folder `planning` decides where keys live. The folder `versions` keeps their
-states. `checking` tests processors without Spark, and `reading` is the verb `read_state`. The
-folder `operators` has verbs on top of `process`.
+states. `initial_states` writes those that a query begins with. `checking` tests processors without
+Spark, `reading` is the verb `read_state`, and `savepoint` copies a query. The folder `operators`
+has verbs on top of `process`.
 """

@@ -289,7 +289,7 @@ def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
                 f"{what}: column {second!r} must be boolean, not {kind.simpleString()}"
             )
     if records.is_stream and shape.expires and not has_watermark:
-        why = "ttl" if shape.ttl is not None else "a field 'expires'"
+        why = "ttl" if shape.ttl is not None else "timers" if shape.timers else "a field 'expires'"
         raise ValueError(
             f"watermark: {name} has {why}, and states end by the watermark: give "
             "watermark=(time column, delay)"

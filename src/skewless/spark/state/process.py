@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.planning.packing import first_homes
 from skewless.plumbing.arguments import text, whole
-from skewless.spark.columns import internal, quoted
+from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.planned.counting import count_keys
@@ -25,7 +24,9 @@ from skewless.spark.routing.planned.plan_keys import made_plan
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state import arguments
 from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending, free_names
+from skewless.spark.state.closing import Closing
 from skewless.spark.state.grouping import received
+from skewless.spark.state.initial_states import checked
 from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.processor import Processor
@@ -42,8 +43,6 @@ from skewless.strategy import AnyStrategy, Rebalances
 _PLAN = internal("plan_")
 #: The most keys of a batch that a named strategy, or a join, places one by one.
 _HEAVY_KEYS = 1 << 12
-#: Where Spark keeps the delay of a watermark, in the metadata of its column.
-_DELAY = "spark.watermarkDelayMs"
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 
@@ -66,6 +65,8 @@ def process(
     untrusted_keys: bool | None = None,
     batch_column: str | None = None,
     closes_without_data: bool = False,
+    initial_state: DataFrame | None = None,
+    late_column: str | None = None,
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
@@ -129,6 +130,17 @@ def process(
         micro-batch has one small task more for each of `spark.sql.shuffle.partitions`, and the
         time column is read a second time, so the source must allow two readers (files and Kafka
         do). `df` must have no `withWatermark`. It cannot be changed at a restart.
+    initial_state
+        The states that a stream begins with: a batch DataFrame with the columns of the key and the
+        fields of the state, one row for each key. A null is a key like any other. Numbers may be
+        narrower. If the processor has `ttl`, it must also have the watermark's column: the time of
+        the key's last record. The states are written into `ledger` when `process` is called. Once
+        the first micro-batch has begun, the argument is no longer read: a restart may give it again
+        or leave it out. A query that has begun without it is refused.
+    late_column
+        The name of one more column of the result, with late records as structs. It is null in the
+        rows that the processor returns. Each late record is a row of its own, in which all columns
+        of the processor are null. None: late records are dropped.
 
     Examples
     --------
@@ -161,7 +173,15 @@ def process(
         closes_without_data=closes_without_data,
     )
     records = Records.with_names(df).by(key)
-    return processed(records, processor, placement, watermark, order_by)
+    return processed(
+        records,
+        processor,
+        placement,
+        watermark,
+        order_by,
+        initial=initial_state,
+        late_column=late_column,
+    )
 
 
 def processed(
@@ -172,6 +192,8 @@ def processed(
     order_by: str | Sequence[str] | None = None,
     parts: Parts | None = None,
     clocks: Sequence[DataFrame] = (),
+    initial: Any = None,
+    late_column: str | None = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
@@ -180,17 +202,23 @@ def processed(
     the slowest one sets the watermark.
     """
     shape, batch_column = shape_of(processor), placement.get("batch_column")
-    result = _with_batch(shape.result, batch_column)
     times = arguments.time_and_delay(records, watermark)
+    result = _with_batch(_with_late(shape.result, late_column, records, times), batch_column)
     arguments.check_streams(records, shape, times is not None)
     ordered = arguments.ordering(records, order_by)
+    states = None
+    if initial is not None:
+        has_ledger, time = placement.get("ledger") is not None, times and times[0]
+        states = checked(initial, records, shape, time, has_ledger=has_ledger)
     delay, rule = times and times[1], None if parts is None else parts.rule
     place = arguments.placed(records, placement, shape, delay, rule)
     sends = arguments.sending(records, times, ordered)
-    work = Work(shape, sends.sent, place.cost, batch_column)
+    work = Work(shape, sends.sent, place.cost, batch_column, late_column)
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
+    if states is not None:
+        states.write(place, work)
     if not records.is_stream and parts is None and placement.get("strategy", "auto") == "auto":
         return planned_first(records, sends, place).mapInArrow(BatchTasks(work).process, result)
     if records.is_stream:
@@ -208,47 +236,16 @@ def processed(
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     spread = f"{_PLAN}spread" if is_spread else None
-    closing, df = times if place.closes else None, records.df
-    if closing is not None:
-        clocks = clocks or [df.select(records.column(closing[0]))]
-        _require_no_watermark(df, *clocks)
-        # Spark's optimizer does not leave out the tasks above a watermark if there is no data.
-        df = df.withWatermark(quoted(closing[0]), f"{closing[1]} microseconds")
+    closing = Closing.of(records, clocks, *times) if place.closes and times else None
+    df = records.df if closing is None else closing.kept_awake(records.df)
     routed = _routed(df, sends, plan, hash_columns, parts, spread)
     # The column of the worker is not dropped. With a step between the shuffle and the Python
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
     # of that micro-batch would be missing.
     sent = routed.repartitionById(place.controller.most, F.col(WORKER))
     results = sent.mapInArrow(tasks.process, result)
-    if closing is None:
-        return results
     # The results come first, so that the number of a partition is that of its worker.
-    return results.union(_nothing(clocks, closing[1], result))
-
-
-def _require_no_watermark(*streams: DataFrame) -> None:
-    """Raise ValueError if a stream has a watermark already: Spark allows only one."""
-    if any(_DELAY in field.metadata for df in streams for field in df.schema):
-        raise ValueError(
-            "closes_without_data: the stream has a watermark already, and Spark allows only one: "
-            "leave out withWatermark; watermark= sets it"
-        )
-
-
-def _nothing(clocks: Sequence[DataFrame], delay: int, result: StructType) -> DataFrame:
-    """Return no rows, by an operator of Spark with a state and a watermark.
-
-    For such an operator, Spark runs a micro-batch when the watermark moves, even without data. No
-    row passes the filter, and Spark does not push it below the watermark, which sees all times.
-    """
-    one, time = internal("one"), internal("clock")
-    seen = [
-        clock.toDF(time).withColumn(one, F.lit(0)).withWatermark(time, f"{delay} microseconds")
-        for clock in clocks
-    ]
-    none = reduce(DataFrame.union, seen).where(F.spark_partition_id() < 0)
-    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in result.fields]
-    return none.dropDuplicatesWithinWatermark([one]).select(*columns)
+    return results if closing is None else results.union(closing.no_rows(result))
 
 
 def _with_batch(result: StructType, name: object) -> StructType:
@@ -258,6 +255,23 @@ def _with_batch(result: StructType, name: object) -> StructType:
     name = text(name, "batch_column", "the name of a new column")
     free_names([name], result.names, "batch_column")
     return StructType([*result.fields, StructField(name, LongType())])
+
+
+def _with_late(result: StructType, name: object, records: Records, time: object) -> StructType:
+    """Return the schema of the result with the column of late records, if it is asked for."""
+    if name is None:
+        return result
+    name = text(name, "late_column", "the name of a new column")
+    free_names([name], result.names, "late_column")
+    if time is None:
+        raise ValueError(
+            "late_column needs watermark=(time column, delay): without a watermark no record is "
+            "late"
+        )
+    # The row of a late record has no results.
+    nullable = [StructField(one.name, one.dataType) for one in result.fields]
+    columns = [StructField(one.name, one.dataType) for one in records.schema.fields]
+    return StructType([*nullable, StructField(name, StructType(columns))])
 
 
 def _n_kept(conf: Any) -> int:

@@ -42,6 +42,8 @@ class KeyedRecords:
     watermark
         No record with this time or an earlier one follows. None: there is no watermark, or none
         yet.
+    times
+        In `on_timer`, the time of each key's timer; otherwise None.
     """
 
     keys: pa.Table
@@ -49,6 +51,7 @@ class KeyedRecords:
     starts: Ints
     states: pa.StructArray
     watermark: datetime | None = None
+    times: pa.Array | None = None
 
     def __len__(self) -> int:
         """Return the number of keys."""
@@ -118,6 +121,9 @@ class Processor(ABC):
     #: A state is forgotten after this long without a record, in event time: "2 hours". None: never.
     #: A call of `on_expiry` does not count as a record. If `expires` is earlier, it comes first.
     ttl: str | None = None
+    #: The name of a field of the state, of type array<timestamp>: the timers of the key. When the
+    #: watermark passes the earliest one, `on_timer` is called. None: there are no timers.
+    timers: str | None = None
     #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
     #: kept with the states, and a restart with other texts is refused. Set it on the class or the
     #: object.
@@ -142,6 +148,17 @@ class Processor(ABC):
         called until no state has an `expires`; a state that is renewed without end is refused.
         """
         return Update(None, pa.nulls(len(keyed), keyed.states.type))
+
+    def on_timer(self, keyed: KeyedRecords) -> Update:
+        """Return the results and new states of keys that have a timer which fires; without records.
+
+        `keyed.times` has the time of each key's timer. It is no longer among the timers of
+        `keyed.states`. Timers of a key fire one after the other in the order of their times, before
+        records of the same key are processed, and with `expires` in the same order. By default,
+        states are kept without a result. A timer that is added at a time that has passed fires at
+        once if it is later than the one that fires, and otherwise in the next micro-batch.
+        """
+        return Update(None, keyed.states)
 
 
 class KeyProcessor(Processor):
@@ -180,6 +197,15 @@ class KeyProcessor(Processor):
         """Return the same for a key whose `expires` has passed; by default, no rows and None."""
         return (), None
 
+    def timer_key(
+        self, key: Row, state: dict[str, Any], time: datetime, watermark: datetime | None
+    ) -> tuple[Iterable[Row], Row | None]:
+        """Return the same for a key whose timer of `time` fires; by default, no rows and `state`.
+
+        That timer is no longer in the field that `timers` names.
+        """
+        return (), state
+
     def update(self, keyed: KeyedRecords) -> Update:
         """Call `update_key` for each key."""
         records, starts = to_python(keyed.records), keyed.starts.tolist()
@@ -196,6 +222,15 @@ class KeyProcessor(Processor):
             return self.expire_key(key, state, keyed.watermark)
 
         return self._each(keyed, call, "expire_key")
+
+    def on_timer(self, keyed: KeyedRecords) -> Update:
+        """Call `timer_key` for each key."""
+        times = to_python(keyed.times)
+
+        def call(i: int, key: Row, state: dict[str, Any]) -> Any:
+            return self.timer_key(key, state, times[i], keyed.watermark)
+
+        return self._each(keyed, call, "timer_key")
 
     def _each(self, keyed: KeyedRecords, call: Any, method: str) -> Update:
         rows, states = PythonValues(), PythonValues()

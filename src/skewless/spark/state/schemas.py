@@ -37,6 +37,7 @@ class Shape:
     ttl: int | None  # in microseconds
     meaning: Mapping[str, str] = field(default_factory=dict)  # of states, beyond their schema
     renamed: Mapping[str, str] = field(default_factory=dict)  # old names of fields to new ones
+    timers: str | None = None  # the field of the state that has them
 
     @cached_property
     def state_arrow(self) -> pa.Schema:
@@ -56,7 +57,7 @@ class Shape:
     @property
     def expires(self) -> bool:
         """Whether states can end by the watermark."""
-        return self.ttl is not None or EXPIRES in self.state.names
+        return self.ttl is not None or EXPIRES in self.state.names or self.timers is not None
 
     def results_of(self, update: Update) -> pa.Table:
         """Return the rows of an update with the schema's types; raise ValueError for others."""
@@ -135,7 +136,14 @@ def shape_of(processor: Any) -> Shape:
                 f"{name}: renamed: {old!r} must be a former name and {new!r} a field of "
                 f"state_schema, which has {state.names}"
             )
-    return Shape(processor, state, result, ttl, _texts(processor, "meaning", _UNIT), renamed)
+    meaning, timers = _texts(processor, "meaning", _UNIT), processor.timers
+    lists = [one.name for one in state.fields if one.dataType.simpleString() == "array<timestamp>"]
+    if timers is not None and timers not in lists:
+        raise ValueError(
+            f"{name}: timers must be the name of a field of state_schema of type array<timestamp>, "
+            f"not {shown(timers)}; state_schema has {state.simpleString()}"
+        )
+    return Shape(processor, state, result, ttl, meaning, renamed, timers)
 
 
 def _texts(processor: Processor, attribute: str, example: str) -> dict[str, str]:

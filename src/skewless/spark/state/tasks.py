@@ -102,7 +102,7 @@ class StateTasks:
             raise RuntimeError(NOT_A_PARTITION)
         _require_own(records, plan, worker)
         if worker >= plan.n_workers:
-            return self.work.shape.result_arrow.empty_table()
+            return self.work.result_schema.empty_table()
         start = beginning(ledger, self.work, plan, worker)
         worked = self.work.do(records, start.held, plan.watermark_before, plan.watermark)
         name = VersionName(batch, run_name(ledger.run), worker, plan.n_workers)

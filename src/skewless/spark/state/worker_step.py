@@ -16,9 +16,11 @@ from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
+from skewless.spark.state.late_records import late_schema, rows_with_late
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
+from skewless.spark.state.timers import earliest, without
 from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
@@ -79,12 +81,18 @@ class Work:
     sent: SentColumns
     cost: Cost = "records"
     batch_column: str | None = None  # has the number of the micro-batch
+    late_column: str | None = None  # has the late records
 
     @cached_property
     def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
         shape = self.shape
         return state_tables.StateLayout(self.sent.key_schema, shape.state_arrow, shape.renamed)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        """The columns of `Worked.results`."""
+        return late_schema(self.shape.result_arrow, self.late_column, self.sent)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -109,16 +117,20 @@ class Work:
         often in a row a state may end.
         """
         times = times_of(records, self.sent)
-        latest, second, n_late = None, None, 0
+        latest, second, late = None, None, records.slice(0, 0)
         if times is not None and times.size:
             latest, second = self._latest(records, times)
             stays = (times > (NO_TIME if now is None else now)) | (times == NO_TIME)
-            n_late = times.size - int(stays.sum())
-            if n_late:
+            if not stays.all():
+                late = records.filter(pa.array(~stays))
                 records, times = records.filter(pa.array(stays)), times[stays]
         expiry = self._ended(held.ended(before, now), now, expiries)
         update = self._updated(records, times, held, expiry.changed, now)
-        return self._joined(held, expiry, update, (latest, second), n_late)
+        worked = self._joined(held, expiry, update, (latest, second), late.num_rows)
+        if self.late_column is None:
+            return worked
+        rows = rows_with_late(worked.results, late, self.result_schema, self.sent)
+        return replace(worked, results=rows)
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
@@ -130,36 +142,41 @@ class Work:
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
     def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
-        """Return the outcome for states that have expired, by `expires` or by the ttl.
+        """Return the outcome for states that have expired, by `expires`, a timer or the ttl.
 
-        The earlier of the two ends a state, even if the watermark has passed both. A state that is
-        kept may end again by `now`, up to `at_once` times.
+        The earliest of them counts, even if the watermark has passed several. A state that is kept
+        may end again by `now`, up to `at_once` times.
         """
         layout, limit = self.layout, NO_TIME if now is None else now
         calls: list[tuple[pa.Table, _Part]] = []
         tables: list[pa.Table] = []
-        while due.num_rows and len(calls) < at_once:
-            expires = self._expires(layout.states(due))
+        while due.num_rows and at_once:
+            at_once -= 1
+            states = layout.states(due)
+            expires, fires = self._expires(states), earliest(states, self.shape.timers)
             idle_from = self._idle_from(state_tables.seen_of(due))
             own = (expires <= limit) & (expires <= idle_from)
-            chosen = due.filter(pa.array(own))
-            keyed = self._without_records(layout.keys(chosen), chosen, now)
-            # Expiry does not count as a record: the ttl counts from the last record.
-            seen = state_tables.seen_of(chosen)
-            call = self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
-            calls.append((chosen, call))
-            until = self._expires(layout.states(call.changed))
-            renewed, idle = until > expires[own], idle_from[own] <= limit
-            # A state that is kept unchanged would come here without end, and the ttl would never
-            # end it. So it comes again in the next micro-batch, unless the ttl has passed.
-            gone = idle & ~renewed
-            tables += [
-                call.changed,
-                state_tables.forgotten(layout, due.filter(pa.array(~own))),
-                state_tables.forgotten(layout, chosen.filter(pa.array(gone))),
-            ]
-            again = live_of(call.changed) & renewed & ((until <= limit) | idle)
-            due = call.changed.filter(pa.array(again))
+            tables.append(state_tables.forgotten(layout, due.filter(pa.array(~own))))
+            left = []
+            for by_timer in (False, True):
+                which = own & ((fires == expires) == by_timer)
+                if not which.any():
+                    continue
+                chosen, ends = due.filter(pa.array(which)), expires[which]
+                call = self._ending(chosen, ends if by_timer else None, now)
+                calls.append((chosen, call))
+                states = layout.states(call.changed)
+                until, idle = self._expires(states), idle_from[which] <= limit
+                # After a timer, `expires` may follow at the same time.
+                renewed = (earliest(states, self.shape.timers) if by_timer else until) > ends
+                # A state that is kept unchanged would come here without end, and the ttl would
+                # never end it. So it comes again in the next micro-batch, unless the ttl has
+                # passed.
+                gone = chosen.filter(pa.array(idle & ~renewed))
+                tables += [call.changed, state_tables.forgotten(layout, gone)]
+                again = live_of(call.changed) & renewed & ((until <= limit) | idle)
+                left.append(call.changed.filter(pa.array(again)))
+            due = layout.newest(left)
         changed = layout.newest(tables)
         nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
         for chosen, call in calls:
@@ -167,6 +184,18 @@ class Work:
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
         return _Part(pa.concat_tables(results), changed, nothing, nothing, costs, seconds)
+
+    def _ending(self, rows: pa.Table, fired: Ints | None, now: int | None) -> _Part:
+        """Call the processor for states that end; `fired` are the times of timers."""
+        keyed = self._without_records(self.layout.keys(rows), rows, now)
+        method = self.shape.processor.on_expiry
+        if fired is not None and self.shape.timers is not None:
+            states = without(keyed.states, self.shape.timers, fired)
+            times = pa.array(fired).cast(pa.timestamp("us", "UTC"))
+            keyed = replace(keyed, states=states, times=times)
+            method = self.shape.processor.on_timer
+        # Expiry does not count as a record: the ttl counts from the last record.
+        return self._called(keyed, hashes_of(rows), state_tables.seen_of(rows), method)
 
     def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
@@ -268,12 +297,13 @@ class Work:
         return parts
 
     def _expires(self, states: Any) -> Ints:
-        """Read the ends of states from their field `expires`."""
+        """Read the ends of states from their field `expires` and from their timers."""
+        timers = earliest(states, self.shape.timers)
         if EXPIRES not in self.shape.state.names:
-            return np.full(len(states), FOREVER)
+            return timers
         ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
-        micros: Ints = ends.fill_null(FOREVER).to_numpy(zero_copy_only=False).copy()
-        return micros
+        earlier: Ints = np.minimum(ends.fill_null(FOREVER).to_numpy(zero_copy_only=False), timers)
+        return earlier
 
     def _idle_from(self, seen: Ints) -> Ints:
         """Compute the ends of states by the ttl, if no record comes."""
@@ -306,8 +336,8 @@ class Work:
             if n_calls == _MOST_EXPIRIES:
                 raise RuntimeError(
                     f"{self.shape.name}: on_expiry was called {_MOST_EXPIRIES:,} times, and still "
-                    "keeps states whose `expires` has passed: return a null state for them, or set "
-                    "their `expires` to null"
+                    "keeps states whose `expires` has passed, or on_timer those with a timer that "
+                    "has: return a null state for them, or leave out the time"
                 )
             n_calls += 1
             held = HeldState(self.layout, arrived=states)

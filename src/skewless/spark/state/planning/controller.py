@@ -74,7 +74,7 @@ class Controller:
         base = base_of(ledger, batch, offsets)
         request = requests.latest_request(ledger)
         if base is None:
-            return self._first_plan(seed, shape)
+            return self.first_plan(seed, shape)
         entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
             raise LedgerCorrupt(f"{ledger.place} has lost the plan of batch {base.batch}")
@@ -131,7 +131,7 @@ class Controller:
             spread=spread,
         )
 
-    def _first_plan(self, seed: int, shape: Any) -> StatePlan:
+    def first_plan(self, seed: int, shape: Any) -> StatePlan:
         """Return the plan of a query that has no state yet."""
         placing = Placing.unlearned(self.strategy, self.workers, seed, self.capacities)
         # A request counts from the next batch on: this one may be a replay that runs after it.
@@ -154,7 +154,10 @@ class Controller:
         }
         if shape.meaning:
             about["meaning"] = dict(shape.meaning)
-        if last is not None and any(last.about.get(k) != about[k] for k in ("schema", "ttl")):
+        if shape.timers is not None:
+            about["timers"] = shape.timers
+        ends = ("schema", "ttl", "timers")
+        if last is not None and any(last.about.get(k) != about.get(k) for k in ends):
             about["renewed"] = True
         if capacities is not None:
             about["capacities"] = list(capacities)

@@ -54,9 +54,9 @@ class StatePlan:
     """What all tasks of a batch use to route, to read states and to end them.
 
     `about` is what later plans need: the `schema` of the states, their `ttl` in microseconds and
-    their `meaning`; `renewed`, whether schema or ttl differ from the version that is read; `asked`
-    and `request`, the numbers of workers that were asked for; `most`, the largest number that the
-    query can have; and `capacities`, if given.
+    their `meaning`; the field of their `timers`, if any; `renewed`, whether schema, ttl or that
+    field differ from the version that is read; `asked` and `request`, the numbers of workers that
+    were asked for; `most`, the largest number that the query can have; and `capacities`, if given.
     """
 
     placing: Placing

@@ -22,6 +22,7 @@ from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import (
+    INITIAL,
     PLAN,
     STATE,
     VersionName,
@@ -29,6 +30,7 @@ from skewless.spark.ledger.names import (
     run_name,
     version_name,
 )
+from skewless.spark.state.versions.initial_version import initial_run
 from skewless.spark.state.versions.offset_log import OffsetLog
 from skewless.spark.state.versions.version_files import held_rows, read
 from skewless.state import MOST_COUNTED, require_that
@@ -55,7 +57,7 @@ class Base(NamedTuple):
         text = "base must be a batch, a run and a number of workers"
         require_that(kinds == [int, str, int], text)
         base = cls(*value)
-        good = 0 <= base.batch <= MOST_COUNTED and 1 <= base.workers <= MOST_WORKERS
+        good = INITIAL <= base.batch <= MOST_COUNTED and 1 <= base.workers <= MOST_WORKERS
         require_that(good and run_name(base.run) == base.run, text)
         return base
 
@@ -97,13 +99,13 @@ def require_plan_in_use(
 
 
 def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
-    """Find the version that `batch` builds on; None for the first batch.
+    """Find the version that `batch` builds on; None for a first batch without initial states.
 
     Raises LedgerMismatch if the ledger and the checkpoint do not belong together, and
     StateIncomplete if the batch before was evaluated only in part.
     """
     if batch == 0:
-        return None
+        return _initial(ledger)
     found = versions(ledger, batch - 1)
     own = run_name(ledger.run)
     if own in found:
@@ -122,6 +124,22 @@ def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
     _require_alike(ledger, batch - 1, {run: found[run] for run in whole})
     run = (whole or continued)[-1]
     return _complete(ledger, batch - 1, run, found[run])
+
+
+def _initial(ledger: Ledger) -> Base | None:
+    """Return the version of the initial states, or None if the query began without them."""
+    run = initial_run(ledger)
+    if run is None:
+        return None
+    found = _whole(ledger, INITIAL)
+    if run not in found:
+        raise LedgerMismatch(
+            f"the query began with the states of initial_state=, and the ledger in {ledger.place} "
+            "does not have them all any more: as many micro-batches are kept as "
+            "spark.sql.streaming.minBatchesToRetain says. Restore the ledger and the checkpoint "
+            "from copies of one time, or start with another checkpoint and an empty ledger"
+        )
+    return found[run]
 
 
 def _continued(
@@ -215,12 +233,16 @@ def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:
 def versions(ledger: Ledger, batch: int) -> dict[str, list[VersionName]]:
     """Return the versions of one batch by run, without those that may be partly purged."""
     found = ledger.members(STATE, batch)
-    return {run: [*filter(None, map(version_name, names))] for run, names in found.items()}
+    named = {run: [*filter(None, map(version_name, names))] for run, names in found.items()}
+    if batch == INITIAL:  # one that was not finished, or was replaced, does not count
+        named = {run: names for run, names in named.items() if run == initial_run(ledger)}
+    return named
 
 
 def batches(ledger: Ledger) -> list[int]:
-    """Return the batches that have a folder, in order."""
-    return ledger.listed(STATE)
+    """Return the batches that have a folder, in order; the first may be `INITIAL`."""
+    has_initial = bool(ledger.files.folders(batch_folder(STATE, INITIAL)))
+    return [*([INITIAL] if has_initial else []), *ledger.listed(STATE)]
 
 
 def newest(ledger: Ledger) -> Base | None:
@@ -230,7 +252,9 @@ def newest(ledger: Ledger) -> Base | None:
     """
     seen: dict[int, dict[str, Base]] = {}  # each is listed once: a query may purge it meanwhile
     found = ledger.newest(lambda batch: seen.setdefault(batch, _whole(ledger, batch)))
-    return None if found is None else seen[found[0]][found[1]]
+    if found is None:
+        return complete(ledger, INITIAL)
+    return seen[found[0]][found[1]]
 
 
 def complete(ledger: Ledger, batch: int) -> Base | None:
@@ -280,7 +304,7 @@ def _to_repeat(batch: int) -> str:
 
 def _why_none(ledger: Ledger, batch: int) -> str:
     place = ledger.place
-    known = [one for one in batches(ledger) if versions(ledger, one)]  # a plan alone is no state
+    known = [one for one in ledger.listed(STATE) if versions(ledger, one)]  # not a plan alone
     if not known:
         why = "the ledger was deleted, or is not the one of this checkpoint; restore it, or start "
         if batch == 1:

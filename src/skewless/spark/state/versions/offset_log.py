@@ -75,6 +75,32 @@ class SeenOffsets:
         return None
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """The offset log of a checkpoint whose folder is known."""
+
+    folder: Folder
+    place: str  # for messages
+
+    def query(self) -> str | None:
+        """Return the id of the query."""
+        found = [line for line in _lines(self.folder.read("metadata")) if isinstance(line, dict)]
+        return str(found[0]["id"]) if found and "id" in found[0] else None
+
+    def stamp(self, batch: int) -> int | None:
+        """Return the stamp of a micro-batch, or None if it is not known."""
+        return _stamp(self.folder.read(f"offsets/{batch}"))
+
+    def searched(self) -> str:
+        """Say where the offset log is."""
+        return f"It is {self.place}"
+
+    def last_commit(self) -> int | None:
+        """Return the last micro-batch that is committed, or None if there is none."""
+        names = (name.rpartition("/")[2] for name in self.folder.files("commits"))
+        return max((int(name) for name in names if name.isdigit()), default=None)
+
+
 def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:
     """List the places to look for the checkpoint of a query that has this ledger."""
     above = parent(ledger)

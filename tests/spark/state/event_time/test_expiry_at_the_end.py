@@ -15,8 +15,8 @@ from skewless.spark.state.process import BatchTasks
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.worker_step import Work
 from spark.state.chains import BEGIN, SCHEMA
+from spark.state.event_time.test_expiry import Sessions
 from spark.state.operators.stepping import sent_columns
-from spark.state.test_expiry import Sessions
 
 
 def at_once(processor: Any, *records: tuple[str, int], time: str | None = "ts") -> list[Any]:
