@@ -29,12 +29,14 @@ TINY = SIZES["tiny"]
 NUMBERS = {
     "fish": "2 3 4 9 10 11 12 13 14 15 16 17 18 19 20",
     "dalton": "1 7a 7b 7c 8a 8b 8c 9a 9b 9c 9d 10a 10b 10c 11 12 13a 13b 14a 14b 15",
-    "pstream": "2a 2b 3 4 5 6 table-1 table-2 13 14 15 16 17 28 29 30 31 32 33 34 35 36 predictors",
+    "pstream": "2a 2b 3 4 5 6 9 10 11 table-1 table-2 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 "
+    "28 29 30 31 32 33 34 35 36 predictors",
     "pd-stream": "table-II table-III table-IV 4 5 6 7 8 9 10 11 12 13",
-    "mixed": "7 8 9 10 11 12 13 14 15 17 18 19 20 21",
+    "mixed": "7 8 9 10 11 12 13 14 15 16 17 18 19 20 21",
 }
 #: Properties of a test or of a stream: no record is routed, so there is no place for a strategy.
 WITHOUT_STRATEGIES = {
+    "pstream/9", "pstream/10", "pstream/11",
     "pstream/table-2", "pd-stream/table-II", "pd-stream/table-III", "pd-stream/table-IV"
 }  # fmt: skip
 #: Words of claims that 20,000 records and 32 workers must not contradict; "" for all claims.
