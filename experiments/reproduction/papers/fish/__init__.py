@@ -80,12 +80,14 @@ def simulated(
     periods: int = 200,
     part: int = 1,
     unequal: bool = False,
+    timed: bool = True,
     **fields: Any,
 ) -> Simulation:
     """Return one system on one stream.
 
     `event`: after half of the stream, a worker joins or leaves. `part`: the stream is as many times
-    shorter. `unequal`: every other worker is twice as fast as the rest.
+    shorter. `unequal`: every other worker is twice as fast as the rest. `timed`: with a clock,
+    which memory does not need.
     """
     own = dict(CURVES[curve])
     strategy = own.pop("strategy")
@@ -108,7 +110,7 @@ def simulated(
         of,
         n_workers=n_workers + (event == "join"),
         seed=seed,
-        timing=timing,
+        timing=timing if timed else None,
         capacities=(1.0, 2.0) * (n_workers // 2) if unequal else None,
         events=({"at": n_records // 2, "worker": changes[event], "kind": event},) if event else (),
         **{"n_sources": _SOURCES, **fields},
