@@ -218,13 +218,10 @@ def _unsteadiness(table: Table, strategy: str) -> float:
     return float(np.std(_latencies(table, strategy)))
 
 
-def _loaded_throughput(table: Table, strategy: str) -> float:
+def _loaded_throughput(table: Table, **axes: Any) -> float:
     """Return the throughput that the most loaded worker would have alone."""
-    rows = [
-        table.value(entry, "throughput") * max(_loads(entry))
-        for entry in table.found(strategy=strategy)
-    ]
-    return mean(rows)
+    found = table.found(**axes)
+    return mean(table.value(entry, "throughput") * max(_loads(entry)) for entry in found)
 
 
 def _standard_errors(table: Table, column: str, most: bool) -> float:
