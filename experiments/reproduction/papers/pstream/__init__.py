@@ -221,7 +221,8 @@ def _unsteadiness(table: Table, strategy: str) -> float:
 def _loaded_throughput(table: Table, **axes: Any) -> float:
     """Return the throughput that the most loaded worker would have alone."""
     found = table.found(**axes)
-    return mean(table.value(entry, "throughput") * max(_loads(entry)) for entry in found)
+    rates = (table.value(entry, "throughput") * max(_loads(entry)) for entry in found)
+    return float(mean(rates))
 
 
 def _standard_errors(table: Table, column: str, most: bool) -> float:
