@@ -128,8 +128,9 @@ pictures: $(READY) ## Draw the pictures of the strategies' pages
 overview: $(READY) ## Run all strategies side by side and write the table of the strategies
 	$(BIN)/python -m benchmarks.overview
 
-reproduce: $(READY) ## Measure the papers' figures on small streams, and write docs/results/reproduction.md
-	$(BIN)/python -m experiments.reproduction --record --page out/reproduction/figures.html
+SIZE ?= published
+reproduce: $(READY) ## Measure the papers' figures, which takes hours (SIZE=quick: minutes), and write their page
+	$(BIN)/python -m experiments.reproduction --size $(SIZE) --jobs 1 --record --page out/reproduction/figures.html
 
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
 	$(BIN)/python -m benchmarks.tables

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.records import write_records
+from benchmarks.records import read_records, write_records
 from experiments.reproduction.catalogue import all_figures, select
 from experiments.reproduction.document import RECORDS, about_size, write_document
 from experiments.reproduction.figure import SIZES, Figure, Size
@@ -36,7 +36,9 @@ def main(
         Path("out/reproduction"), "The folder of the raw records; a stopped run resumes from it."
     ),
     page: Path | None = option(None, "Write a page with all plots to this file."),
-    record: bool = option(False, "Write the document, from all figures.", "--record"),
+    record: bool = option(
+        False, "Write the document; other figures keep their record.", "--record"
+    ),
     only_list: bool = option(False, "List the figures, and exit.", "--list"),
 ) -> None:
     """Measure the tables and figures of the papers, and say which of their claims hold."""
@@ -44,8 +46,6 @@ def main(
         figures = select(names or [], all_figures())
         if size not in SIZES:
             raise ValueError(f"--size: {parameters.nearest(size, SIZES, 'size')}")
-        if record and names:
-            raise ValueError("--record writes all figures, so it takes no names")
         usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
         n_jobs = reading.count(jobs or str(usable), "--jobs", least=1, most=_MOST_JOBS)
         if only_list:
@@ -58,9 +58,12 @@ def main(
             raise ValueError(f"--out must be the path of a folder, and {str(out)!r} is a file")
     results = _measured(figures, SIZES[size], out, n_jobs)
     if record:
-        plotless = [{name: one[name] for name in one if name != "plots"} for one in results]
-        write_records(RECORDS, plotless)
-        write_document(results)
+        known = {one["name"]: one for one in (read_records(RECORDS) if RECORDS.exists() else ())}
+        for one in results:
+            known[one["name"]] = {name: one[name] for name in one if name != "plots"}
+        kept = [known[figure.name] for figure in all_figures() if figure.name in known]
+        write_records(RECORDS, kept)
+        write_document(kept)
     if page is not None:
         from experiments.reproduction.page import write_page
 

@@ -1,9 +1,11 @@
-"""The cell that most figures have: a simulation, described by plain values."""
+"""The cell that most figures have: a simulation, described by plain values. And a clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
+from time import process_time
 from typing import Any
 
 from benchmarks.records import Row
@@ -12,6 +14,21 @@ from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
 
 #: Columns of a summary that depend on the machine, so they are no part of a raw record.
 _OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean", "planned_plan_seconds_mean")
+
+
+def side_by_side(steps: Mapping[str, Callable[[int], object]], n_times: int) -> Row:
+    """Return the median seconds of each function, called in turn with 1 … n_times.
+
+    Seconds of one run are comparable with each other alone: claims are about their ratios. It is
+    the time of this process, whatever else the machine does. A call with 0 compiles before.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for i in range(n_times + 1):
+        for name, step in steps.items():
+            begin = process_time()
+            step(i)
+            seconds[name].append(process_time() - begin)
+    return {name: median(times[1:]) for name, times in seconds.items()}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,15 @@ from typing import Any
 from benchmarks.records import markdown, write_table
 from experiments.reproduction.catalogue import PAPERS
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, Result, summary, totals
+from experiments.reproduction.results import (
+    FAILED,
+    MISSED,
+    OUTCOMES,
+    REPRODUCED,
+    Result,
+    summary,
+    totals,
+)
 from skewless.plumbing.rounding import significant
 
 _PROJECT = Path(__file__).parents[2]
@@ -32,7 +40,9 @@ def totals_table(results: Sequence[Result]) -> str:
     """Write what was measured, and the number of figures with each verdict, by paper."""
 
     def counts(some: Sequence[Result]) -> list[int]:
-        return [len(some), *totals(some).values(), sum(len(one["claims"]) for one in some)]
+        fitted = sum(one["verdict"] == REPRODUCED and "fitted" in one for one in some)
+        outcomes = [len(some), *totals(some).values(), fitted]
+        return [*outcomes, sum(len(one["claims"]) for one in some)]
 
     rows = []
     for paper in PAPERS:
@@ -40,7 +50,8 @@ def totals_table(results: Sequence[Result]) -> str:
         if own:
             rows.append([paper.title, *counts(own)])
     rows.append(["all", *counts(results)])
-    table = markdown(["paper", "figures and tables", *OUTCOMES, "claims"], rows)
+    heads = ["paper", "figures and tables", *OUTCOMES, "reproduced by a fitted setting", "claims"]
+    table = markdown(heads, rows)
     sizes = dict.fromkeys(one["size"] for one in results)
     return "\n\n".join([*map(about_size, sizes), table, summary(results)])
 
@@ -49,10 +60,13 @@ def about_size(name: str) -> str:
     """Describe a size in one sentence."""
     size = SIZES[name]
     seeds = "one seed" if len(size.seeds) == 1 else f"{len(size.seeds)} seeds"
-    return (
-        f"Size `{name}`: at most {size.records:,} records per stream, at most {size.workers:,} "
-        f"workers, {seeds}."
-    )
+    seeds += " where a figure states no other number"
+    records = f"at most {size.records:,} records per stream"
+    if size.of:
+        titles = {paper.name: paper.title for paper in PAPERS}
+        parts = [f"{n:,} records of {titles[paper]}" for paper, n in size.of.items()]
+        records = f"the authors' streams, of at most {', '.join(parts)}"
+    return f"Size `{name}`: {records}, at most {size.workers:,} workers, {seeds}."
 
 
 def paper_tables(results: Sequence[Result], paper: str) -> str:
@@ -60,18 +74,30 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
     own = [one for one in results if one["paper"] == paper]
     if not own:
         return "Nothing is measured."
-    figures = [[_cell(r["figure"]), _cell(r["title"]), _cell(r["data"]), r["verdict"]] for r in own]
+    figures = [
+        [*(_cell(r[name]) for name in ("figure", "title", "data", "size")), _cell(_verdict(r))]
+        for r in own
+    ]
     claims = [
-        [_cell(one["figure"]), _cell(f"{claim['says']} ({claim['place']})"), *_numbers(claim)]
+        [_cell(one["figure"]), _cell(_said(claim)), *_numbers(claim)]
         for one in own
         for claim in one["claims"]
     ]
     return "\n\n".join(
         [
-            markdown(["figure", "what it shows", "streams", "verdict"], figures, n_left=4),
+            markdown(["figure", "what it shows", "streams", "size", "verdict"], figures, n_left=5),
             markdown(["figure", "claim", "paper's", "ours", "verdict"], claims, n_left=2),
         ]
     )
+
+
+def _verdict(one: Result) -> str:
+    return f"{one['verdict']}; fitted: {one['fitted']}" if "fitted" in one else one["verdict"]
+
+
+def _said(claim: Mapping[str, Any]) -> str:
+    reason = f"; {claim['because']}" if claim.get("because") else ""
+    return f"{claim['says']} ({claim['place']}{reason})"
 
 
 def _numbers(claim: Mapping[str, Any]) -> list[str]:
@@ -79,8 +105,8 @@ def _numbers(claim: Mapping[str, Any]) -> list[str]:
 
 
 def misses(results: Sequence[Result]) -> str:
-    """Build a section for each figure that was missed or failed: the reason, and the evidence."""
-    parts = [_miss(one) for one in results if one["verdict"] in (MISSED, FAILED)]
+    """Build a section for each figure that is not fully reproduced: the reason, the evidence."""
+    parts = [_miss(one) for one in results if one["verdict"] != REPRODUCED]
     return "\n\n".join(parts) or "There is none."
 
 
@@ -91,10 +117,10 @@ def _miss(one: Result) -> str:
     if one["verdict"] == FAILED:
         return f"{head}\n\nIt failed: `{one['error']}`"
     lines = [
-        f"- {claim['says']} ({claim['place']}): {claim['expected']} expected, "
-        f"{significant(claim['ours'])} measured."
+        f"- {_said(claim)}: {claim['expected']} expected, "
+        f"{significant(claim['ours'])} measured, {claim['verdict']}."
         for claim in one["claims"]
-        if claim["verdict"] == MISSED
+        if claim["verdict"] != REPRODUCED
     ]
     lines += ["", one["why"] or "The reason is not known."]
     if one["evidence"]:

@@ -33,6 +33,11 @@ class Size(NamedTuple):
     records: int  # of one stream
     workers: int  # at most this many
     seeds: tuple[int, ...]
+    of: Mapping[str, int] = {}  # records by paper, where these differ
+
+    def for_paper(self, paper: str) -> Size:
+        """Return the size with the records of a paper."""
+        return self._replace(records=self.of.get(paper, self.records))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -46,7 +51,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 #: All sizes, the smallest first.
 SIZES = {
-    name: Size(name, one["records"], one["workers"], tuple(one["seeds"]))
+    name: Size(name, one["records"], one["workers"], tuple(one["seeds"]), one.get("of", {}))
     for name, one in read_toml(Path(__file__).parent / "sizes.toml").items()
 }
 
@@ -119,8 +124,10 @@ class Paper:
     curves: Mapping[str, Callable[..., Mapping[str, Points]]] = field(default_factory=dict)
 
 
-#: What makes a claim reproduced: a value within 15 %, a factor within 2, or a bound within 15 %.
-RULES = ("value", "factor", "at_most", "at_least")
+#: What makes a claim reproduced: a value within 15 %, a stated range, or a bound without slack.
+RULES = ("value", "between", "at_most", "at_least")
+#: Where nothing has an effect: a factor of 1, a difference of 0.
+NO_EFFECT = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -130,9 +137,11 @@ class Claim:
     says: str  # what the authors state, in our words
     place: str  # where they state it, and whether it was read from the text
     ours: Number  # that we measured
-    # Their number, by one of `RULES`, where they state one. The direction: ours must be `above`, or
-    # `below`, this one. Without both, a claim is reproduced or not.
-    expects: Mapping[str, float]
+    # Their number, by one of `RULES`, where they state one; `above` or `below` is then the number
+    # without an effect, and without both a claim is reproduced or not. Where they state none,
+    # `above` or `below` is the least effect that counts.
+    expects: Mapping[str, Any]
+    because: str = ""  # why a range in place of their words is fair
 
     def __post_init__(self) -> None:
         unknown = set(self.expects) - {*RULES, "above", "below"}
@@ -144,6 +153,13 @@ class Claim:
                 f"claim {self.says!r}: expects must have one of {', '.join(RULES)}, above, below, "
                 f"not {dict(self.expects)}"
             )
+        if not rules and set(self.expects.values()) & set(NO_EFFECT):
+            raise ValueError(
+                f"claim {self.says!r}: a direction needs the least effect that counts, and "
+                f"{dict(self.expects)} has none"
+            )
+        if (self.rule == "between") != bool(self.because):
+            raise ValueError(f"claim {self.says!r}: between needs a because, and no other rule")
 
     @property
     def rule(self) -> str:
@@ -152,8 +168,13 @@ class Claim:
 
     @property
     def published(self) -> float | None:
-        """Their number; None where they state a direction without a number."""
-        return self.expects.get(self.rule)
+        """Their number; None where they state words without a number."""
+        return None if self.rule == "between" else self.expects.get(self.rule)
+
+    def nearest_to(self, no_effect: float) -> float:
+        """Return what would reproduce the claim with the smallest effect."""
+        ends: list[float] = self.expects.get("between", [self.published])
+        return min(ends, key=lambda end: abs(end - no_effect))
 
 
 @dataclass(frozen=True)
@@ -184,6 +205,7 @@ class Figure:
     # show it, computed from the same cells.
     why: str = ""
     evidence: Sequence[Claim] = ()
+    fitted: str = ""  # a setting that was chosen so that a claim of this figure holds
     order: float | None = None  # among the figures of the paper, if the number does not tell
 
     @property
@@ -193,6 +215,7 @@ class Figure:
 
     def cells(self, size: Size) -> list[Placed]:
         """Build the figure's cells for a size. Figures may share cells; each is measured once."""
+        size = size.for_paper(self.paper.name)
         placed = [one for grid in self.grids for one in _placed(self.paper, grid, size)]
         known: set[str] = set()
         for one in placed:

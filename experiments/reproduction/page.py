@@ -47,7 +47,8 @@ def write_page(results: Sequence[Result], about: str, path: Path) -> None:
 
 
 def _article(one: Result) -> str:
-    title = f"{one['name']}, {escape(one['title'])}: {one['verdict']}"
+    fitted = f" ({escape(one['fitted'])})" if "fitted" in one else ""
+    title = f"{one['name']}, {escape(one['title'])}: {one['verdict']}{fitted}"
     parts = [f"<article id='{one['name']}'><h2>{title}</h2>"]
     parts += [_drawn(plot) for plot in one["plots"]]
     parts += [_claims(one["claims"]), f"<p>Streams: {escape(one['data'])}</p>"]

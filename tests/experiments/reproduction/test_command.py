@@ -74,6 +74,22 @@ def test_all_figures_can_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert [result["name"] for result in written] == ["dalton/table-II"]
 
 
+def test_a_record_keeps_what_other_runs_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    records = tmp_path / "records.jsonl"
+    other = {"name": "fish/9", "paper": "fish", "size": "published"}
+    gone = {"name": "fish/77", "paper": "fish", "size": "quick"}
+    records.write_text("".join(json.dumps(one) + "\n" for one in (other, gone)))
+    monkeypatch.setattr(command, "RECORDS", records)
+    monkeypatch.setattr(command, "write_document", lambda results: None)
+    assert run("dalton", "--size", "tiny", "--jobs", "1", "--record").exit_code == 0
+    found = [json.loads(line) for line in records.read_text().splitlines()]
+    assert [(one["name"], one["size"]) for one in found] == [
+        ("fish/9", "published"), ("dalton/table-II", "tiny")
+    ]  # fmt: skip
+
+
 def test_a_failed_figure_makes_exit_code_1_and_the_others_are_shown() -> None:
     done = run("--size", "tiny", "--jobs", "1")
     assert done.exit_code == 1
@@ -118,7 +134,6 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
         "unknown figure 'fish/77'; did you mean 'fish/9'?": ["fish/77"],
         "unknown figure 'fsh/9'; did you mean 'fish/9'?": ["fsh/9"],
         "--size: unknown size 'quik'; did you mean 'quick'?": ["--size", "quik"],
-        "--record writes all figures, so it takes no names": ["--record", "fish"],
         "--jobs must be 1 … 1,024, not 0": ["--jobs", "0"],
         "--jobs takes a whole number, not 'many'": ["--jobs", "many"],
         "--out must be the path of a folder, and 'file' is a file": ["--out", "file"],
@@ -175,6 +190,6 @@ def test_ctrl_c_says_in_one_line_how_to_go_on(tmp_path: Path) -> None:
 def test_two_figures_of_one_name_are_refused(tmp_path: Path) -> None:
     figure = '[[figure]]\nnumber = "1"\ntitle = ""\nclaims = [{says = "", ours = {column = "x"}, '
     (tmp_path / "texts.toml").write_text("")
-    (tmp_path / "some.toml").write_text(2 * (figure + "expects = {above = 1}}]\n"))
+    (tmp_path / "some.toml").write_text(2 * (figure + "expects = {above = 2}}]\n"))
     with pytest.raises(ValueError, match="two figures have the same name: dalton/1"):
         read_figures(DALTON, tmp_path)

@@ -23,7 +23,7 @@ ONE = {"a": Bad()}
 
 
 def results() -> list[dict[str, Any]]:
-    good = figure("9", ONE, [large("a", value=2.0), large("a", above=1.0)])
+    good = figure("9", ONE, [large("a", value=2.0), large("a", above=1.5)])
     return [
         result(good, QUICK, [{"value": 2.1}]),
         result(SIMULATED, QUICK, ROWS),
@@ -41,14 +41,15 @@ def document(tmp_path: Path) -> Path:
 def test_the_document_has_all_claims_the_totals_and_the_misses(document: Path) -> None:
     assert write_document(results(), document)
     text = document.read_text(encoding="utf-8")
-    assert "| FISH | 2 | 1 | 0 | 0 | 1 | 2 |" in text
-    assert "| all | 3 | 1 | 0 | 1 | 1 | 4 |" in text
+    assert "| FISH | 2 | 1 | 0 | 0 | 1 | 0 | 2 |" in text
+    assert "| all | 3 | 1 | 0 | 1 | 1 | 0 | 4 |" in text
     assert "at most 400,000 records per stream" in text
     assert "| 9 | a is large (section 1, read from the text) | 2 | 2.1 | reproduced |" in text
-    assert "| 9 | a is large (section 1, read from the text) | > 1 | 2.1 | reproduced |" in text
+    assert "| 9 | a is large (section 1, read from the text) | > 1.5 | 2.1 | reproduced |" in text
     assert "| table II | pkg \\| two choices (fig. 1) | 1e-09 | 0.123 | not reproduced |" in text
     assert (
-        "| table II | imbalance of three strategies | Zipf with z = 1.4 | not reproduced |" in text
+        "| table II | imbalance of three strategies | Zipf with z = 1.4 | quick | not reproduced |"
+        in text
     )
     _, _, missed = text.partition("### Dalton, table II: imbalance of three strategies")
     assert "It was invented for a test." in missed
@@ -87,6 +88,28 @@ def test_numbers_that_are_not_finite_are_none_and_missed() -> None:
     assert without_reason(results()) == []
 
 
-def test_why_is_told_only_where_something_is_missed() -> None:
-    good = figure("1", ONE, [large("a")], why="never needed")
-    assert "why" not in result(good, TINY, [{"value": 1.0}])
+def test_why_is_told_wherever_something_is_not_fully_reproduced(document: Path) -> None:
+    figure_1 = figure("1", ONE, [large("a", value=2.0, above=0.0)], why="It is short.")
+    assert "why" not in result(figure_1, TINY, [{"value": 2.0}])
+    partly = result(figure_1, TINY, [{"value": 1.0}])
+    assert partly["verdict"] == "direction only"
+    assert without_reason([partly]) == ["fish/1"]  # nothing shows that it is so
+    write_document([partly], document)
+    _, _, section = document.read_text(encoding="utf-8").partition("### FISH, figure 1:")
+    assert "2 expected, 1 measured, direction only." in section
+    assert "It is short." in section
+
+
+def test_a_fitted_setting_is_part_of_the_verdict(document: Path) -> None:
+    one = figure("1", ONE, [large("a")], fitted="the rate is chosen so")
+    write_document([result(one, TINY, [{"value": 1.0}])], document)
+    text = document.read_text(encoding="utf-8")
+    assert "| tiny | reproduced; fitted: the rate is chosen so |" in text
+    assert "| FISH | 1 | 1 | 0 | 0 | 0 | 1 | 1 |" in text
+
+
+def test_a_range_in_place_of_words_is_shown_with_its_reason(document: Path) -> None:
+    claim = large("a", between=[1.0, 3.0]) | {"because": "slightly: by less than that"}
+    write_document([result(figure("1", ONE, [claim]), TINY, [{"value": 2.0}])], document)
+    line = "read from the text; slightly: by less than that) | 1 to 3 | 2 | reproduced |"
+    assert line in document.read_text(encoding="utf-8")

@@ -145,10 +145,16 @@ FIRST = ("claims", 0, "ours")
         (changed("claims", 1, "ours", to={"call": "none"}), "unknown call 'none'"),
         (
             changed("claims", 0, "expects", to={"abve": 1.0}),
-            "expects must have one of value, factor",
+            "expects must have one of value, between",
         ),
-        (changed("claims", 0, "expects", to={"value": 1, "factor": 1}), "expects must have one of"),
+        (
+            changed("claims", 0, "expects", to={"value": 1, "at_most": 1}),
+            "expects must have one of",
+        ),
         (changed("claims", 0, "expects", to={}), "expects must have one of"),
+        (changed("claims", 0, "expects", to={"above": 1.0}), "a direction needs the least effect"),
+        (changed("claims", 0, "expects", to={"between": [1, 2]}), "between needs a because"),
+        (changed("claims", 0, "because", to="so it is"), "between needs a because"),
         (changed("claims", 0, "say", to=""), "a claim has no say"),
         (changed("claims", to=[]), "a figure has at least one claim"),
         (changed("titel", to=""), "a figure has no titel"),
@@ -207,7 +213,7 @@ def test_planted_faults_change_verdicts() -> None:
     true = changed("claims", 1, "expects", to={"value": 0.5, "above": 0.1})
     assert verdict_of(true)["verdict"] == "reproduced"
     constant = copy.deepcopy(true)
-    constant["claims"][1]["expects"]["value"] = 5.0
+    constant["claims"][1]["expects"]["value"] = 1.5
     assert verdict_of(constant)["verdict"] == "direction only"
     swapped = copy.deepcopy(true)
     swapped["claims"][0]["ours"]["ratio"].reverse()

@@ -63,7 +63,7 @@ def _longer(size: Size, times: int) -> Size:
     records of the key, whatever a second is. The paper measures after hours, so where that
     matters a figure of few cells takes longer streams than its size says.
     """
-    most = max(size.records, SIZES["full"].records)
+    most = max(size.records, SIZES["published"].for_paper("dalton").records)
     return size._replace(records=min(times * size.records, most))
 
 

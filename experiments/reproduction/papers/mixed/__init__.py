@@ -19,6 +19,7 @@ from experiments.reproduction.papers.mixed.planning import (
     N_KEYS,
     Planning,
     Timed,
+    clocked,
     compacting,
     literal,
     table_bound,
@@ -111,6 +112,21 @@ def compacted(size: Size, *, strategy: str, degree: int, seed: int) -> Measureme
     return compacting(degree, own.z, own.n_keys, own.n_workers, n_intervals=intervals, seed=seed)
 
 
+def clocked_plans(
+    size: Size, *, strategy: str, seed: int, tolerance: float = 0.08, degree: int = 0
+) -> Measurement:
+    """Return plans by the clock, beside those of MinTable, and over vectors with R = `degree`."""
+    one = planned(size, strategy=strategy, seed=seed, tolerance=tolerance)
+    other = planned(size, strategy="min-table", seed=seed, tolerance=tolerance)
+    vectors = {"compact": True, "discretisation": max(degree, 1).bit_length() - 1}
+    plans: dict[str, Any] = {
+        strategy: {"strategy": strategy, **one.settings},
+        "min-table": {"strategy": "min-table", **other.settings},
+        "compact": {"strategy": strategy, **one.settings, **vectors},
+    }
+    return clocked(plans, one.z, one.n_keys, one.n_workers, seed=seed)
+
+
 def hashed(size: Size, *, seed: int, workers: int = _N_WORKERS, keys: int = 0) -> Planning:
     """Return the loads of a hash: of most keys for these workers, or of these keys."""
     given = {"keys": keys or n_keys(size, records_per_key=4), "z": _Z if keys else 0.0}
@@ -141,6 +157,8 @@ def _stream(size: Size, stream: str, f: float) -> tuple[int, float, float]:
     """Return keys, exponent and change of a stream of section V, or of what stands in for it."""
     if stream == "stock":  # abrupt changes of 1,036 stocks
         return 1_036, fitted_z(1_036, 0.04), 1.0
+    if stream == "tpch":  # customers of 1 GB of TPC-H; z and f are published
+        return n_keys(size, published=150_000), 0.8, 1.0
     if stream == "social":  # slow changes of 180,000 words
         return n_keys(size, published=180_000), _Z, 0.2
     return n_keys(size), _Z, f
@@ -157,15 +175,18 @@ def timed(
     transfer: float = _TRANSFER,
     merge: float = _MERGE,
     joins: bool = False,
+    windows: int = 10,
+    steady: int = 5,
 ) -> Timed:
     """Return one of the compared systems on 15 cores, over ten intervals; loads change after five.
 
-    `joins`: loads do not change, but a 16th core comes after five intervals.
+    `joins`: loads do not change, but a 16th core comes after five intervals. `windows`, `steady`:
+    so many intervals, and so many until loads change.
     """
     keys, z, change = _stream(size, stream, f)
     strategy = {"ideal": "shuffle", "storm": "hash"}.get(system, system)
     n_records = size.records // 2
-    window = n_records // 10
+    window = n_records // windows
     service = _INTERVAL * _N_WORKERS / window
     timing = {"service": service, "pending": _PENDING, "transfer": transfer * service}
     settings: dict[str, Any] = {
@@ -182,7 +203,7 @@ def timed(
         reducers = math.ceil(merge * _N_WORKERS)
         timing |= {"merge": service * merge, "reducers": reducers, "unmerged": 2}
         total, events, window = total - reducers, [], max(1, window // 10)
-    interval = n_records if joins else n_records // 2
+    interval = n_records if joins else n_records * steady // windows
     of = {"z": z, "n_keys": keys, "f": change, "n_workers": _N_WORKERS}
     return Timed(
         strategy,
@@ -254,7 +275,7 @@ def _distributions(table: Table) -> Mapping[str, Points]:
 PAPER = Paper(
     "mixed",
     "Mixed",
-    named(planned, needed, adjusted, compacted, hashed, cascade, timed),
+    named(planned, needed, adjusted, compacted, clocked_plans, hashed, cascade, timed),
     columns={
         # Without the first two intervals, in which plans replace the hash.
         "steady": lambda entry: _throughput_from(entry, 0.2),

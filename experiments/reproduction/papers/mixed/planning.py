@@ -1,22 +1,23 @@
 """Plans of the moving family over the intervals of a fluctuating Zipf, counted step by step.
 
-The authors measure how long a plan takes. A clock would make another table on each machine, so the
-work of a plan is counted instead: how many keys (or vectors of keys) are put in order and passed
-over, how many keys LLFD places, and how many pairs of keys Readj compares.
+The authors measure how long a plan takes. `clocked` times plans beside each other, for figures 9a
+and 11a. A clock would make another table on each machine, so elsewhere the work of a plan is
+counted: how many keys (or vectors of keys) are put in order and passed over, how many keys LLFD
+places, and how many pairs of keys Readj compares.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.records import Row
-from experiments.reproduction.cells import Simulation
+from experiments.reproduction.cells import Simulation, side_by_side
 from experiments.reproduction.figure import cell
 from skewless import registry, workloads
 from skewless.arrays import Floats, Keys, Workers
@@ -255,6 +256,32 @@ def compacting(
         "error": float(np.mean(errors)),
         "moved": float(np.mean(moved)),
     }
+
+
+@cell
+def clocked(
+    plans: Mapping[str, Mapping[str, Any]],
+    z: float,
+    n_keys: int,
+    n_workers: int = 15,
+    state_windows: int = 5,
+    n_intervals: int = 10,
+    seed: int = 1,
+) -> Row:
+    """Median seconds of a plan, by name; `plans` has a strategy and its settings each."""
+    stream = FluctuatingZipf(z=z, n_keys=n_keys, n_records=0, n_workers=n_workers)
+    found = [*itertools.islice(reports(stream, seed, state_windows), n_intervals + 1)]
+
+    def planner(strategy: str, **settings: Any) -> Callable[[int], object]:
+        own: Any = registry.make(strategy, **settings)
+        states = [own.start(n_workers, seed)]
+
+        def plan(i: int) -> None:
+            states[0], _ = own.rebalance(found[i], states[0])
+
+        return plan
+
+    return side_by_side({name: planner(**plan) for name, plan in plans.items()}, n_intervals)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Tables II to IV, whose replicas there are, and what choosing a worker takes: all counted.
+"""Tables II to IV, whose replicas there are, and what choosing a worker takes.
 
-A clock would measure our compiled code, which finds the lightest of many workers without looking
-at all of them. The paper's algorithms look at each candidate, so the candidates are counted.
+Figure 13 has a clock. It measures our compiled code, which finds the lightest of many workers
+without looking at all of them. The paper's algorithms look at each candidate, so the candidates are
+counted as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.cells import side_by_side
 from experiments.reproduction.figure import cell
 from experiments.reproduction.fitting import fitted_z, harmonic
 from skewless import registry, workloads
@@ -155,6 +157,25 @@ def counted_looks(
         "sources": n_sources,
         "window_keys": float(np.mean([np.unique(part).size for part in windows])),
     }
+
+
+@cell
+def clocked_routes(
+    strategies: list[str], of: Mapping[str, Any], n_workers: int, n_sources: int, seed: int
+) -> Row:
+    """Seconds per record of one source, by strategy, for pieces of the second half of a stream."""
+    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))[::n_sources]
+    half, n_pieces = keys.size // 2, 11
+    pieces = np.array_split(np.ascontiguousarray(keys[half:]), n_pieces + 1)
+
+    def router(strategy: str) -> Callable[[int], object]:
+        own = registry.make(strategy)
+        state, out = own.start(n_workers, seed), np.empty(half, np.int32)
+        own.route(np.ascontiguousarray(keys[:half]), state, out)
+        return lambda i: own.route(pieces[i], state, out[: pieces[i].size])
+
+    seconds = side_by_side({name: router(name) for name in strategies}, n_pieces)
+    return {name: value / pieces[0].size for name, value in seconds.items()}
 
 
 @cell

@@ -69,15 +69,21 @@ def routed(
     part: float = 1.0,
     f: float | None = None,
     saturated: bool = False,
+    drifting: bool = False,
 ) -> Simulation:
     """Return one strategy on one stream; `f` is a fixed threshold of PStream.
+
+    `drifting`: other keys are the hot ones in each quarter of the stream.
 
     One source routes: PStream's predictor is one for all sources, and knows every record.
     """
     of = stream_of(size, stream, z, part)
+    if drifting:
+        own_z = of.pop("z")
+        of |= {"z_min": own_z, "z_max": own_z, "period": of["n_records"] // 4}
     return Simulation(
         strategy,
-        "zipf",
+        "shifting-zipf" if drifting else "zipf",
         settings={} if f is None else {"f": f},
         of=of,
         n_workers=min(workers, size.workers),
@@ -161,6 +167,17 @@ def predicted(
     return counting.predicted_hot_keys(kind, workload, of, f=_F, memory=memory, seed=seed)
 
 
+def clocked(size: Size, *, kinds: list[str], seed: int, z: float, hot: bool = False) -> Measurement:
+    """Build the cell that measures how long predictors take for a record, all in one run."""
+    of = {"z": z, "n_keys": _KEYS, "n_records": min(size.records, 4_000_000)}
+    return counting.clocked_predictors(kinds, of, hot, f=_F, seed=seed)
+
+
+def weighed(size: Size, *, distribution: str, seed: int) -> Measurement:
+    """Build the cell of 1,000 thresholds for 1,000 keys (section 4.4)."""
+    return counting.weighed_thresholds(distribution, 1_000, 1_000, seed)
+
+
 def time_hot(size: Size, *, share: float, seed: int) -> Measurement:
     """Build the cell that measures the time in which a key is hot, by its share in units of f.
 
@@ -194,6 +211,18 @@ def _part_within(table: Table, strategy: str, part: float, merging: bool = False
 
 def _mean_latency(table: Table, strategy: str) -> float:
     return float(np.mean(_latencies(table, strategy, merging=True)))
+
+
+def _unsteadiness(table: Table, strategy: str) -> float:
+    """Return by how many seconds the mean latency of windows deviates from its mean."""
+    return float(np.std(_latencies(table, strategy)))
+
+
+def _loaded_throughput(table: Table, **axes: Any) -> float:
+    """Return the throughput that the most loaded worker would have alone."""
+    found = table.found(**axes)
+    rates = (table.value(entry, "throughput") * max(_loads(entry)) for entry in found)
+    return float(mean(rates))
 
 
 def _standard_errors(table: Table, column: str, most: bool) -> float:
@@ -243,7 +272,7 @@ PAPER = Paper(
     "pstream",
     "PStream",
     named(
-        *(routed, merged, aggregated, top_shares, predicted, time_hot),
+        *(routed, merged, aggregated, top_shares, predicted, time_hot, clocked, weighed),
         *(frequent_keys, frequent_in_cascade, rare_keys),
     ),
     columns={
@@ -252,6 +281,6 @@ PAPER = Paper(
         "median_to_peak": lambda entry: float(np.median(_loads(entry)) / np.max(_loads(entry))),
         **named(_merge_share, _pairs, _top_key_load),
     },
-    calls=named(_part_within, _mean_latency, _standard_errors),
+    calls=named(_part_within, _mean_latency, _unsteadiness, _loaded_throughput, _standard_errors),
     curves=named(_distributions, _sorted_loads),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.cells import side_by_side
 from experiments.reproduction.figure import cell
 from experiments.reproduction.papers.pstream import rivals
 from skewless import registry, workloads
@@ -69,6 +70,61 @@ def _count(keys: Keys, called: Bytes, f: float) -> Ints:
     ):
         rows.append([found.sum(), hot.sum(), (found & hot).sum(), (found & near).sum()])
     return np.array(rows, np.int64)
+
+
+@cell
+def clocked_predictors(
+    kinds: list[str], of: Mapping[str, Any], hot_alone: bool, f: float = 0.01, seed: int = 1
+) -> Row:
+    """Seconds per record of each predictor, after it has learned from the first half of a stream.
+
+    `hot_alone`: of records of hot keys alone, as figure 35 times them.
+    """
+    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    first, later = np.array_split(keys, 2)
+    known, counts = np.unique(first, return_counts=True)
+    if hot_alone:
+        later = later[np.isin(later, known[counts > f * first.size])]
+    n_pieces = 11
+    pieces = [np.ascontiguousarray(piece) for piece in np.array_split(later, n_pieces + 1)]
+    hot = np.zeros(keys.size, np.uint8)
+
+    def observer(kind: str) -> Callable[[int], object]:
+        finder = rivals.predictor(kind, f, rivals.synopsis_bytes(f), round(_OF_ONE_KEY / f), seed)
+        finder.observe(np.ascontiguousarray(first), hot[: first.size])
+        return lambda i: finder.observe(pieces[i], hot[: pieces[i].size])
+
+    seconds = side_by_side({kind: observer(kind) for kind in kinds}, n_pieces)
+    return {kind: value / pieces[0].size for kind, value in seconds.items()}
+
+
+@cell
+def weighed_thresholds(distribution: str, n_keys: int, n_thresholds: int, seed: int) -> Row:
+    """The cost C(f) of thresholds by section 4.4: rare records and hot keys, both from 0 to 1.
+
+    Its row has where the cost is least and where both parts are equal, as parts of the range of
+    thresholds, the cost there, and at both ends, relative to the least.
+    """
+    places = np.linspace(-3.0, 3.0, n_keys)
+    shares = {
+        "zipf": np.arange(1, n_keys + 1) ** -1.2,
+        "normal": np.exp(-(places**2) / 2),
+        "random": np.random.default_rng(seed).random(n_keys),
+    }[distribution]
+    shares = np.sort(shares / shares.sum())
+    thresholds = np.linspace(shares[0], shares[-1], n_thresholds)
+    n_rare = np.searchsorted(shares, thresholds, side="right")
+    rare, hot = np.append(0.0, np.cumsum(shares))[n_rare], n_keys - n_rare.astype(np.float64)
+    rare, hot = ((part - part.min()) / (part.max() - part.min()) for part in (rare, hot))
+    cost = rare + hot
+    best, equal = int(cost.argmin()), int(np.abs(rare - hot).argmin())
+    return {
+        **{"rare": rare.tolist(), "hot": hot.tolist(), "cost": cost.tolist()},
+        "thresholds": thresholds.tolist(),
+        "apart": abs(best - equal) / n_thresholds,
+        "at_equal": float(cost[equal] / cost[best]),
+        "at_ends": float(min(cost[0], cost[-1]) / cost[best]),
+    }
 
 
 @cell
