@@ -1,15 +1,19 @@
 """Sources that learn together: alone, merged, many of them, with delay, and on Spark.
 
+The systems on Spark are compared with the simulator: the same sources, the same micro-batches, the
+same changes of the workers.
+
 Balance is that of a micro-batch. Over the whole stream, workers that are overloaded in turn would
 look balanced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import chain
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,13 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.records import BENCHMARKS, Report, Row, markdown
 from benchmarks.streams import write_files
-from benchmarks.turns import file_stream, run_to_end, spark_and_folder
+from benchmarks.turns import file_stream, run_to_end, spark_and_folder, timed
 from skewless import metrics, registry
 from skewless.arrays import Ints, Keys
 from skewless.keys import hash_keys
 from skewless.simulator import Sync, simulate
 from skewless.simulator.syncing import MicroBatches
-from skewless.spark import route
+from skewless.spark import route, scale_to
 from skewless.strategy import Merges
 from skewless.workloads import Zipf
 
@@ -46,7 +50,17 @@ MERGED = {
     "16 sources": (16,),
     "64 sources": (64,),
 }
-VARIANTS = ("one source", "alone", *list(MERGED)[1:], "with delay", "on Spark")
+VARIANTS = ("one source", "alone", *list(MERGED)[1:], "with delay")
+#: In the middle of the stream: the micro-batch from which on there are so many workers.
+CHANGES = {9: 12, 18: 20}
+RESCALED = "16 → 12 → 20 workers"
+#: What runs in the simulator and on Spark: the sources, the first workers and their changes.
+BOTH: dict[str, tuple[tuple[int, ...], int, dict[int, int]]] = {
+    "merged": ((N_SOURCES,), N_WORKERS, {}),
+    "8 and 1 in turn": ((N_SOURCES, 1), N_WORKERS, {}),
+    RESCALED: ((N_SOURCES,), 16, CHANGES),
+}
+ON_SPARK = ", on Spark"
 
 
 def systems() -> list[str]:
@@ -61,6 +75,7 @@ def measure(names: Sequence[str], stream: Zipf = STREAM) -> Iterator[Row]:
         yield _by_micro_batch(strategy, "alone", stream, (N_SOURCES,), merging=False)
         for variant, in_turn in MERGED.items():
             yield _by_micro_batch(strategy, variant, stream, in_turn)
+        yield _by_micro_batch(strategy, RESCALED, stream, *BOTH[RESCALED])
         if strategy.traits.decides == "record":
             yield _with_delay(strategy, stream)
 
@@ -84,43 +99,62 @@ def micro_batches(
 
 
 def _by_micro_batch(
-    strategy: Any, variant: str, stream: Zipf, in_turn: Sequence[int], *, merging: bool = True
+    strategy: Any,
+    variant: str,
+    stream: Zipf,
+    in_turn: Sequence[int],
+    n_workers: int = N_WORKERS,
+    changes: Mapping[int, int] = MappingProxyType({}),
+    *,
+    merging: bool = True,
 ) -> Row:
-    sources = MicroBatches(strategy, N_WORKERS, SEED, merging=merging)
+    sources = MicroBatches(strategy, n_workers, SEED, merging=merging)
     keys, workers, batches = [], [], []
     for number, batch in enumerate(micro_batches(stream, in_turn)):
+        if number in changes:
+            sources.rescale(changes[number])
         hashed: list[Keys] = [hash_keys(part) for part in batch]
         workers += sources.route(hashed)
         keys += hashed
         batches.append(np.full(sum(part.size for part in batch), number))
-    return measured(
-        strategy.name, variant, *(np.concatenate(parts) for parts in (keys, workers, batches))
-    )
+    found = (np.concatenate(parts) for parts in (keys, workers, batches))
+    return measured(strategy.name, variant, *found, n_workers=n_workers, changes=changes)
 
 
-def measured(name: str, variant: str, keys: Any, workers: Any, batches: Any) -> Row:
+def measured(
+    name: str,
+    variant: str,
+    keys: Any,
+    workers: Any,
+    batches: Any,
+    *,
+    n_workers: int = N_WORKERS,
+    changes: Mapping[int, int] = MappingProxyType({}),
+) -> Row:
     """Build a raw record from the key, the worker and the micro-batch of every record.
 
     The imbalance is the mean over the records, each with that of its micro-batch. A micro-batch of
-    one record cannot be balanced, and hardly counts.
+    one record cannot be balanced, and hardly counts. `merged` is the share of partial results whose
+    key has several in its micro-batch: the others need no merge.
     """
-    loads = np.zeros((int(batches.max()) + 1, N_WORKERS), np.int64)
+    n_batches, n_most = int(batches.max()) + 1, max(n_workers, *changes.values(), 1)
+    loads = np.zeros((n_batches, n_most), np.int64)
     np.add.at(loads, (batches, workers), 1)
-    sizes = loads.sum(axis=1)
-    found = [metrics.imbalance(row) if row.any() else 0.0 for row in loads]
+    found = []
+    for number, row in enumerate(loads):
+        n_workers = changes.get(number, n_workers)
+        found.append(metrics.imbalance(row[:n_workers]) if row.any() else 0.0)
+        assert not row[n_workers:].any(), f"{name}, {variant}: a worker that has left got records"
     _, index = np.unique(keys, return_inverse=True)
-    n_pairs = np.unique(index * N_WORKERS + workers).size
-    imbalance = float(np.average(found, weights=sizes))
-    return record(name, variant, imbalance, n_pairs / (int(index.max()) + 1))
-
-
-def record(name: str, variant: str, imbalance: float, replication: float | None) -> Row:
-    """Return a raw record."""
+    n_pairs = np.unique(index * n_most + workers).size
+    partial_results = np.unique((batches * (int(index.max()) + 1) + index) * n_most + workers)
+    _, each = np.unique(partial_results // n_most, return_counts=True)
     return {
         "strategy": name,
         "variant": variant,
-        "imbalance": imbalance,
-        "replication": replication,
+        "imbalance": float(np.average(found, weights=loads.sum(axis=1))),
+        "replication": n_pairs / (int(index.max()) + 1),
+        "merged": float(each[each > 1].sum() / each.sum()),
     }
 
 
@@ -140,27 +174,68 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
             shortest=500 * N_SOURCES,
         ),
     ).summary()
-    return record(strategy.name, "with delay", run["window_imbalance_mean"], run["replication"])
-
-
-def _keep(written: list[pa.Table], df: DataFrame, batch: int) -> None:
-    written.append(df.toArrow())
+    return {
+        "strategy": strategy.name,
+        "variant": "with delay",
+        "imbalance": run["window_imbalance_mean"],
+        "replication": run["replication"],
+    }
 
 
 def measure_on_spark(spark: SparkSession, root: Path, names: Sequence[str]) -> Iterator[Row]:
-    """Yield one raw record per strategy: a file per source in each micro-batch, and a ledger."""
-    parts = enumerate(chain.from_iterable(micro_batches()))
-    tables = (pa.table({"key": keys, "number": np.full(keys.size, n)}) for n, keys in parts)
-    write_files(root / "in", tables)
-    for name in names:
-        stream = file_stream(spark, "key long, number long", root / "in", N_SOURCES)
-        ledger = str(root / name / "ledger")
-        routed = route(stream, "key", workers=N_WORKERS, strategy=name, ledger=ledger, seed=SEED)
-        written: list[pa.Table] = []
-        run_to_end(routed, root / name, write=partial(_keep, written))
-        found = pa.concat_tables(written).to_pandas()
+    """Yield a raw record per strategy and setting: a file per source, and a ledger."""
+    for (variant, setting), name in product(BOTH.items(), names):
+        in_turn, n_workers, changes = setting
+        folder = root / f"{list(BOTH).index(variant)}"
+        if not folder.exists():
+            write_files(folder, _files(in_turn))
+        seconds, found = timed(_on_spark, spark, folder, root / name, name, n_workers, changes)
+        shutil.rmtree(root / name)
         batches = found.number // N_SOURCES  # files are read in the order of their numbers
-        yield measured(name, "on Spark", *map(np.asarray, (found.key, found.worker, batches)))
+        columns = map(np.asarray, (found.key, found.worker, batches))
+        row = measured(name, variant + ON_SPARK, *columns, n_workers=n_workers, changes=changes)
+        yield row | {"seconds": seconds}
+
+
+def _files(in_turn: Sequence[int]) -> Iterator[pa.Table]:
+    """Yield as many files for every micro-batch; those of sources without records are empty."""
+    number = 0
+    for batch in micro_batches(in_turn=in_turn):
+        for source in range(N_SOURCES):
+            keys = batch[source] if source < len(batch) else batch[0][:0]
+            yield pa.table({"key": keys, "number": np.full(keys.size, number)})
+            number += 1
+
+
+def _on_spark(
+    spark: SparkSession,
+    files: Path,
+    folder: Path,
+    name: str,
+    n_workers: int,
+    changes: Mapping[int, int],
+) -> Any:
+    """Route a stream to its end; return all its records."""
+    stream = file_stream(spark, "key long, number long", files, N_SOURCES)
+    ledger = str(folder / "ledger")
+    written: list[pa.Table] = []
+
+    def write(df: DataFrame, batch: int) -> None:
+        written.append(df.toArrow())
+        if batch + 1 in changes:
+            scale_to(ledger, changes[batch + 1])
+
+    routed = route(
+        stream,
+        "key",
+        workers=n_workers,
+        max_workers=max(n_workers, *changes.values(), 1),
+        strategy=name,
+        ledger=ledger,
+        seed=SEED,
+    )
+    run_to_end(routed, folder, write=write)
+    return pa.concat_tables(written).to_pandas()
 
 
 def table(records: Sequence[Row]) -> str:
@@ -172,12 +247,7 @@ def table(records: Sequence[Row]) -> str:
         row: list[object] = [f"`{name}`"]
         for variant in VARIANTS:
             cell = cells.get((name, variant))
-            if cell is None:
-                row.append("")
-            elif cell["replication"] is None:
-                row.append(f"{cell['imbalance']:.2g}")
-            else:
-                row.append(f"{cell['imbalance']:.2g} / {cell['replication']:.3f}")
+            row.append("" if cell is None else _shown(cell))
         rows.append(row)
     headings = (
         "strategy",
@@ -186,12 +256,40 @@ def table(records: Sequence[Row]) -> str:
         f"{N_SOURCES} merged",
         *list(MERGED)[2:],
         "messages with delay",
-        f"{N_SOURCES} on Spark",
     )
     return markdown(headings, rows)
 
 
-REPORT = Report("on_spark/learning_together.jsonl", {(BENCHMARKS, "learning together"): table})
+def _shown(cell: Row) -> str:
+    return f"{cell['imbalance']:.2g} / {cell['replication']:.3f}"
+
+
+def table_of_both(records: Sequence[Row]) -> str:
+    """Return a row per strategy and setting: the simulator and Spark side by side."""
+    cells = {(r["strategy"], r["variant"]): r for r in records}
+    rows = []
+    for variant, name in product(BOTH, dict.fromkeys(r["strategy"] for r in records)):
+        both = [cells.get((name, variant + where)) for where in ("", ON_SPARK)]
+        if all(both):
+            balance = [_shown(cell) for cell in both if cell]
+            merged = [f"{cell['merged']:.2%}" for cell in both if cell]
+            shown = f"{N_SOURCES} sources" if variant == "merged" else variant
+            rows.append([shown, f"`{name}`", *balance, *merged, f"{both[1]['seconds']:.0f}"])  # type: ignore[index]
+    headings = (
+        *("setting", "strategy", "simulator", "Spark"),
+        *("partial results to merge, simulator", "Spark", "seconds on Spark"),
+    )
+    return markdown(headings, rows, n_left=2)
+
+
+REPORT = Report(
+    "on_spark/learning_together.jsonl",
+    {
+        (BENCHMARKS, "learning together"): table,
+        (BENCHMARKS, "systems on Spark"): table_of_both,
+    },
+    command="python -m benchmarks.on_spark.learning_together",
+)
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ SORT_SECONDS = 1.0e-6
 ROUTE_SECONDS = 0.8e-6
 #: Seconds per record for counting keys beforehand: a shuffle of counts, in the JVM.
 COUNT_SECONDS = 0.3e-6
-#: Seconds for one more job in the JVM, even with few records.
-JOB_SECONDS = 0.2
+#: Seconds for a plan, even with few records: a job that counts, and one that sends the table out.
+JOB_SECONDS = 0.45
 #: Seconds for one more stage of Python tasks, even with few records.
 STAGE_SECONDS = 0.5
 #: Times that differ by less than this factor are as good as equal.

@@ -276,9 +276,23 @@ class MicroBatches:
         self.reports: dict[int, Any] = {}  # the last one of each source
         self.plan: Any = None
         self._strategy = strategy
-        self._n_workers = n_workers
+        self._steps = [n_workers]
         self._seed = seed
         self._merging = merging
+
+    def rescale(self, n_workers: int) -> None:
+        """Let the next micro-batch have another number of workers."""
+        self._steps.append(n_workers)
+        rescale = self._strategy.rescale
+        self.reports = {one: rescale(state, n_workers) for one, state in self.reports.items()}
+        self.plan = None if self.plan is None else rescale(self.plan, n_workers)
+
+    def _start(self, source: int = 0) -> Any:
+        """Return the state of a source that has learned nothing; it knows of earlier workers."""
+        state = self._strategy.start(self._steps[0], self._seed, source=source)
+        for n_workers in self._steps[1:]:
+            state = self._strategy.rescale(state, n_workers)
+        return state
 
     def state(self, source: int) -> Any:
         """Build the state with which a source begins the next micro-batch."""
@@ -287,7 +301,7 @@ class MicroBatches:
         own = self.reports.get(source)
         # Workers are idle when a micro-batch begins, so a backlog that was inferred is over.
         if own is None or (self.plan is not None and hasattr(self._strategy, "waiting")):
-            own = self._strategy.start(self._n_workers, self._seed, source=source)
+            own = self._start(source)
         return own if self.plan is None else take_over(self._strategy, self.plan, own, source)
 
     def route(self, batch: Sequence[Keys]) -> list[Workers]:
@@ -308,5 +322,4 @@ class MicroBatches:
         if not isinstance(strategy, Condenses):
             return strategy.merge(states)
         parts = [strategy.condense(state) for state in states]
-        fresh = self._strategy.start(self._n_workers, self._seed)
-        return strategy.merge_condensed(parts, fresh)
+        return strategy.merge_condensed(parts, self._start())

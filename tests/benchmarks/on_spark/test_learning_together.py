@@ -15,12 +15,27 @@ def test_every_system_that_merges_has_a_row():
     names = learning_together.systems()
     assert {"fish", "dalton", "pstream", "pd-stream", "cascade", "cascade-ahead"} == set(names)
     records = list(learning_together.measure(["fish", "cascade-ahead"], stream))
-    of_batches = ["alone", *learning_together.MERGED]
+    of_batches = ["alone", *learning_together.MERGED, learning_together.RESCALED]
     assert [r["variant"] for r in records] == [*of_batches, "with delay", *of_batches]
     table = learning_together.table(records).splitlines()
     assert len(table) == 4
     assert table[2].startswith("| `fish` |")
-    assert table[2].count("/") == 7  # replicas per key of all but Spark
+    assert table[2].count("/") == 7  # replicas per key
+
+
+def test_spark_stands_beside_the_simulator():
+    stream = Zipf(z=1.4, n_keys=1_000, n_records=40_000)
+    records = list(learning_together.measure(["fish"], stream))
+    assert len(learning_together.table_of_both(records).splitlines()) == 2
+    on_spark = [
+        row | {"variant": row["variant"] + learning_together.ON_SPARK, "seconds": 7.2}
+        for row in records
+        if row["variant"] in learning_together.BOTH
+    ]
+    table = learning_together.table_of_both([*records, *on_spark]).splitlines()
+    assert len(table) == 2 + len(learning_together.BOTH)
+    assert table[2].startswith("| 8 sources | `fish` |")
+    assert table[2].endswith("| 7 |")
 
 
 def test_spark_and_the_simulator_have_the_same_keys():
@@ -46,3 +61,20 @@ def test_workers_that_are_overloaded_in_turn_are_not_balanced():
     batches = np.repeat(np.arange(n), 10)
     row = learning_together.measured("any", "merged", batches, batches, batches)
     assert row["imbalance"] == n - 1
+    assert row["merged"] == 0
+
+
+def test_partial_results_of_split_keys_are_to_be_merged():
+    keys, workers = np.array([1, 1, 1, 2, 3]), np.array([0, 0, 1, 1, 0])
+    row = learning_together.measured("any", "merged", keys, workers, np.zeros(5, int), n_workers=2)
+    assert row["merged"] == 0.5
+    apart = learning_together.measured("any", "merged", keys, workers, np.arange(5), n_workers=2)
+    assert apart["merged"] == 0
+
+
+def test_a_worker_that_has_left_gets_no_record():
+    keys = np.zeros(2, int)
+    with pytest.raises(AssertionError, match="has left"):
+        learning_together.measured(
+            "any", "merged", keys, np.arange(2), np.arange(2), n_workers=2, changes={1: 1}
+        )

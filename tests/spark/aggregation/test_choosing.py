@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -18,7 +20,8 @@ from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.arguments import asked_for
 from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
-from skewless.spark.aggregation.sampling import Sample, Source, known_source, tally
+from skewless.spark.aggregation.partials import Partials
+from skewless.spark.aggregation.sampling import Sample, Source, known_source, sample_of
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
@@ -132,7 +135,7 @@ def test_the_sample_times_the_aggregators_and_counts_keys(
     sample = found.sample
     assert sample is not None
     assert sample.top_share == pytest.approx(0.5)
-    assert sample.keys_per_record == pytest.approx(26 / 500)  # 0, and the 25 odd ones below 50
+    assert sample.keys_per_record == pytest.approx(26 / 2_000)  # 0, and the 25 odd ones below 50
     assert sample.new_keys == 0.0
     assert sample.update_s > 0
     assert sample.merge_s > 0
@@ -144,37 +147,41 @@ def test_the_sample_times_the_aggregators_and_counts_keys(
         assert known_source(asked(costly, {"s": spread()}), 4) is None
 
 
-def test_the_sample_reads_no_more_than_it_must(df: Any) -> None:
-    import pyarrow as pa
-
-    def batches() -> Any:
-        for _ in range(3):
-            zeros = pa.array(np.zeros(1 << 13, np.int64))
-            yield pa.record_batch([zeros, zeros], ["key", "v"])
-        raise AssertionError("it reads on")
-
+def test_slow_aggregators_are_timed_on_few_records(
+    df: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     partials = asked(df, {"s": spread()}).partials
-    (row,) = tally(batches(), partials)
-    (told,) = row.to_pylist()
-    assert (told["records"], told["keys"], told["counts"]) == (1 << 14, 1, [1 << 14])
-    assert list(tally(iter([]), partials)) == []
+    given: list[int] = []
+
+    def update(self: Partials, table: pa.Table) -> pa.Table:
+        given.append(table.num_rows)
+        time.sleep(1e-3 * (table.num_rows > 64) + 2e-4 * table.num_rows)
+        return inner(self, table)
+
+    inner = Partials.update
+    monkeypatch.setattr(Partials, "update", update)
+    zeros = pa.array(np.zeros(1 << 14, np.int64))
+    sample = sample_of(pa.table([zeros, zeros], schema=partials.schema), partials)
+    assert given == [64, 256]
+    assert 2e-4 <= sample.update_s < 2e-3
+    assert (sample.top_share, sample.new_keys) == (1.0, 0.0)
 
 
-def test_only_records_of_equal_keys_are_added(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aggregators_that_fail_on_the_driver_are_not_timed(
+    df: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only executors may have what they need; otherwise the job says what is wrong."""
     monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
 
-    def top_share(key: Any) -> float:
-        df = spark.range(0, 2_000, 1, 2).select(key.alias("k"), F.col("id").alias("v"))
-        found = known_source(asked(df, {"s": spread()}), 8)
-        assert found is not None
-        assert found.sample is not None
-        return found.sample.top_share
+    def update(self: Partials, table: pa.Table) -> pa.Table:
+        raise FileNotFoundError("/models/fraud.bin")
 
-    # Two partitions, each of one key: no key has more than half of the records.
-    assert top_share(F.col("id") < 1_000) == 0.5
-    # A key that is second in one partition and first in the other has the records of both.
-    uneven = F.expr("if(id < 1000, if(id < 600, 1, 0), if(id < 1900, 0, 2))")
-    assert top_share(uneven) == 1_300 / 2_000
+    monkeypatch.setattr(Partials, "update", update)
+    with caplog.at_level(logging.INFO, "skewless"):
+        found = known_source(asked(df, {"s": spread()}), 4)
+    assert found is not None
+    assert found.sample is None
+    assert "could not be timed on the driver: /models/fraud.bin" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["local", DEFAULT_STRATEGY, "hash"])

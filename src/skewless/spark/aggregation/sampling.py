@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Row
 
 from skewless.keys import hash_keys
 from skewless.spark.aggregation.asked import Asked
-from skewless.spark.aggregation.combining import chunks
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.routing.planned.inputs import input_of
-from skewless.spark.worker_python import require_skewless
 
-#: Records of a partition that the sample combines.
+#: Records of the sample.
 _SAMPLED = 1 << 14
-#: Keys that a partition lists with their counts. A hot key is among them.
-_N_TOLD = 256
-_TALLY = (
-    "records bigint, keys bigint, new double, heaviest array<bigint>, counts array<bigint>, "
-    "update_s double, merge_s double"
-)
+#: Records on which the aggregators are timed: more of them, until it takes long enough.
+_STEPS = (1 << 8, 1 << 11, _SAMPLED)
+_ENOUGH_S = 0.05
 #: Bytes below which no form saves as much as a sample takes, if no slot is idle.
 _SMALL_BYTES = 1 << 26
+_LOGGER = logging.getLogger("skewless")
 
 
 class Sample(NamedTuple):
@@ -54,8 +48,9 @@ class Source:
 def known_source(asked: Asked, workers: int) -> Source | None:
     """Build the `Source` of a batch, from a sample if needed; None if finding out costs too much.
 
-    The sample is one job of at most two tasks, and each combines at most 16,384 records. There is
-    none if every slot has a partition and there are few bytes: then no form is better than "local".
+    The sample is the first 16,384 records. They come to the driver, which needs no Python process
+    of Spark's for that. There is none if every slot has a partition and there are few bytes: then
+    no form is better than "local".
     """
     df = asked.records.df
     # Spark Connect has no partitions here. What is not cheap would be computed twice.
@@ -63,69 +58,49 @@ def known_source(asked: Asked, workers: int) -> Source | None:
         return None
     query = df._jdf.queryExecution()
     plan = query.optimizedPlan()
-    context = df.sparkSession.sparkContext
     partitions = int(query.toRdd().getNumPartitions())
     n_bytes = int(str(plan.stats().sizeInBytes()))
     # Files are compressed, so there are more records than this.
     records = n_bytes / max(1, int(plan.schema().defaultSize()))
-    source = Source(partitions, context.defaultParallelism, records)
+    source = Source(partitions, df.sparkSession.sparkContext.defaultParallelism, records)
     is_busy = partitions >= min(workers, source.slots)
     if partitions == 0 or (is_busy and n_bytes < _SMALL_BYTES):
         return source
-    require_skewless(df.sparkSession)
     sent = df.select(*asked.sent(asked.records.key.grouped))
     partials = asked.partials
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from tally(batches, partials)
-
-    tallies = sent.mapInArrow(read, _TALLY)
-    chosen = sorted({0, partitions // 2})
-    rows: list[Row] = context.runJob(tallies.rdd, list, chosen)
-    return source if not rows else Source(partitions, source.slots, records, _together(rows))
-
-
-def _together(rows: list[Row]) -> Sample:
-    n_records = sum(row["records"] for row in rows)
-    # Partitions may be sorted by key, so their heaviest keys may differ.
-    together: Counter[int] = Counter()
-    for row in rows:
-        together.update(dict(zip(row["heaviest"], row["counts"], strict=True)))
-    return Sample(
-        sum(row["keys"] for row in rows) / n_records,
-        sum(row["new"] for row in rows) / len(rows),
-        max(together.values()) / n_records,
-        # The first task of a Python worker is slower: the better of both is nearer to the truth.
-        min(row["update_s"] for row in rows),
-        min(row["merge_s"] for row in rows),
-    )
+    table = sent.limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
+    if not table.num_rows:
+        return source
+    try:
+        return replace(source, sample=sample_of(table.cast(partials.schema), partials))
+    except (
+        Exception
+    ) as error:  # of the user's class: the job will say where, and with which records
+        _LOGGER.info("aggregate: the aggregators could not be timed on the driver: %s", error)
+        return source
 
 
-def tally(batches: Iterator[pa.RecordBatch], partials: Partials) -> Iterator[pa.RecordBatch]:
-    """Yield what the first records of a partition tell: their keys, and what they cost."""
-    table = next(chunks(batches, partials.schema, _SAMPLED), None)
-    if table is None:
-        return
-    table = table.slice(0, _SAMPLED)
+def sample_of(table: pa.Table, partials: Partials) -> Sample:
+    """Return what the first records tell: their keys, and what they cost."""
     keys = hash_keys(*[table.column(name) for name in partials.key])
-    distinct, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    heaviest = np.argsort(-counts, kind="stable")[:_N_TOLD]
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
     half = keys.size // 2
     partials.update(table.slice(0, 64))  # what a class sets up once is not a cost of each record
-    begin = time.perf_counter()
-    partial = partials.update(table)
-    updated = time.perf_counter()
+    for n_records in _STEPS:
+        part = table.slice(0, n_records)
+        begin = time.perf_counter()
+        partial = partials.update(part)
+        updated = time.perf_counter()
+        if updated - begin >= _ENOUGH_S or part.num_rows == table.num_rows:
+            break
     merged = updated
     if partials.merges:
         partials.merge([partial, partial])
         merged = time.perf_counter()
-    told: dict[str, Any] = {
-        "records": keys.size,
-        "keys": distinct.size,
-        "new": float((first >= half).sum() / max(1, keys.size - half)),
-        "heaviest": distinct[heaviest].view(np.int64).tolist(),
-        "counts": counts[heaviest].tolist(),
-        "update_s": (updated - begin) / keys.size,
-        "merge_s": (merged - updated) / (2 * max(1, partial.num_rows)),
-    }
-    yield pa.RecordBatch.from_pydict({name: [value] for name, value in told.items()})
+    return Sample(
+        keys_per_record=counts.size / keys.size,
+        new_keys=float((first >= half).sum() / max(1, keys.size - half)),
+        top_share=float(counts.max() / keys.size),
+        update_s=(updated - begin) / part.num_rows,
+        merge_s=(merged - updated) / (2 * max(1, partial.num_rows)),
+    )

@@ -73,3 +73,15 @@ def test_what_may_be_other_records_when_it_is_computed_again(spark: Any, tmp_pat
     cached = shuffled.limit(9).cache()
     assert not input_of(cached.where("id > 1")).changes
     cached.unpersist()
+
+
+def test_what_changes_is_seen_behind_many_columns_and_by_any_name(spark: Any) -> None:
+    shuffled = spark.range(100).repartition(3)
+    before = spark.conf.get("spark.sql.debug.maxToStringFields")
+    many = shuffled.select("*", *[F.lit(n).alias(f"c{n}") for n in range(40)])
+    assert not input_of(many).changes
+    assert input_of(many.withColumn("draw", F.rand(1))).changes
+    assert spark.conf.get("spark.sql.debug.maxToStringFields") == before
+    draw = F.udf(lambda key: hash(key), "long")
+    assert not input_of(shuffled.withColumn("n", draw("id"))).changes
+    assert input_of(shuffled.withColumn("n", draw.asNondeterministic()("id"))).changes

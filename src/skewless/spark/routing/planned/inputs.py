@@ -30,6 +30,7 @@ _CHANGING = re.compile(
     r"monotonically_increasing_id|spark_partition_id)\("
 )
 _LINE = re.compile(r"(?P<depth>[\s:|+*-]*)(\*?\(\d+\) )?(?P<name>\w+)(?P<about>.*)")
+_MOST_FIELDS = "spark.sql.debug.maxToStringFields"
 _BEGIN, _END = "== Optimized Logical Plan ==", "== Physical Plan =="
 
 
@@ -43,7 +44,16 @@ class Input(NamedTuple):
 
 def input_of(df: DataFrame) -> Input:
     """Read what a batch DataFrame is computed from; nothing is run."""
-    return input_of_plan(_optimized(df))
+    if not hasattr(df, "_jdf"):
+        with _all_fields(df):
+            text: str = df._explain_string(extended=True)  # type: ignore[operator]
+        return input_of_plan(text.partition(_BEGIN)[2].partition(_END)[0])
+    with _all_fields(df):
+        # The plan of `df` itself may be older than its cache.
+        plan = df.select("*")._jdf.queryExecution().optimizedPlan()
+        found = input_of_plan(str(plan.toString()))
+    # A function of the user that is not deterministic has any name.
+    return found._replace(changes=not found.repeats and (found.changes or not plan.deterministic()))
 
 
 def input_of_plan(plan: str) -> Input:
@@ -82,12 +92,16 @@ def _operators(plan: str) -> Iterator[tuple[int, str, str]]:
             yield 0, "", ""
 
 
-def _optimized(df: DataFrame) -> str:
-    if hasattr(df, "_jdf"):
-        fresh = df.select("*")  # the plan of `df` itself may be older than its cache
-        return str(fresh._jdf.queryExecution().optimizedPlan().toString())
-    text: str = df._explain_string(extended=True)  # type: ignore[operator]
-    return text.partition(_BEGIN)[2].partition(_END)[0]
+@contextlib.contextmanager
+def _all_fields(df: DataFrame) -> Iterator[None]:
+    """Let Spark print all columns of a plan, and not only the first 25."""
+    settings = df.sparkSession.conf
+    before = settings.get(_MOST_FIELDS)
+    settings.set(_MOST_FIELDS, str((1 << 31) - 1))
+    try:
+        yield
+    finally:
+        settings.set(_MOST_FIELDS, before)  # type: ignore[arg-type]
 
 
 def physical_plan(df: DataFrame) -> str:
