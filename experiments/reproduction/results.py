@@ -152,8 +152,8 @@ def expected(claim: Claim) -> str:
     '≥ 2'
     >>> expected(Claim("", "", {}, {"between": [6.4, 9.6]}, "almost linear"))
     '6.4 to 9.6'
-    >>> expected(Claim("", "", {}, {"above": 1.0, "below": 4.0}))
-    '> 1 and < 4'
+    >>> expected(Claim("", "", {}, {"above": 1.2, "below": 4.0}))
+    '> 1.2 and < 4'
     """
     if claim.rule == "between":
         return " to ".join(map(significant, claim.expects["between"]))

@@ -42,8 +42,9 @@ def savepoint(ledger: str | Sequence[str], checkpoint: str, to: str) -> int:
 
     Examples
     --------
-    >>> savepoint("/data/visits/ledger", "/data/visits/checkpoint", "/copies/1")  # doctest: +SKIP
-    41
+    >>> folder = ledger.removesuffix("/ledger")
+    >>> savepoint(ledger, f"{folder}/checkpoint", f"{folder}/copies/1")
+    0
     """
     given = [ledger] if isinstance(ledger, str) or not isinstance(ledger, Sequence) else ledger
     ledgers = [Ledger(one) for one in given]
