@@ -19,6 +19,11 @@ _CHECKPOINT = "checkpoint"
 #: Folders of a checkpoint in which each file belongs to the micro-batch of its name.
 _LOGS = ("offsets", "commits")
 _METADATA = "metadata"
+_TOO_FAST = (
+    "The query has done more micro-batches meanwhile than spark.sql.streaming.minBatchesToRetain "
+    "keeps. Make a savepoint into another folder, with a larger number or while the query is "
+    "stopped"
+)
 
 
 def savepoint(ledger: str | Sequence[str], checkpoint: str, to: str) -> int:
@@ -119,9 +124,7 @@ def _copy(files: Folder, to: Folder, names: Sequence[str], place: str) -> None:
             to.create(name, data)
         elif name.startswith(("state/", "workers/")):
             raise RuntimeError(
-                f"{place}/{name} was deleted while the ledger was copied: the query has done more "
-                "micro-batches meanwhile than spark.sql.streaming.minBatchesToRetain keeps. Make a "
-                "savepoint into another folder, with a larger number or while the query is stopped"
+                f"{place}/{name} was deleted while the ledger was copied. {_TOO_FAST}"
             )
 
 
@@ -136,6 +139,11 @@ def _copy_checkpoint(query: Checkpoint, to: Folder, last: int) -> None:
         data = None if is_later or name == _METADATA else query.folder.read(name)
         if data is not None:  # Spark may have deleted it since: then it is old
             to.create(name, data)
+    if any(to.read(f"{log}/{last}") is None for log in _LOGS):
+        raise RuntimeError(
+            f"micro-batch {last} was deleted from the checkpoint in {query.place} while it was "
+            f"copied. {_TOO_FAST}"
+        )
     to.create(_METADATA, query.folder.read(_METADATA) or b"")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from skewless.spark import process, read_state, savepoint
 from skewless.spark.ledger import Ledger, LedgerMismatch
+from skewless.spark.state import savepoint as savepoints
 from spark.state.chains import DDL, chain, chained, records, rows_of
 from spark.state.eight_tables import TABLES, offsets_of, query, rows
 from spark.state.without_spark import SEED, Query, files_of, stamp_of
@@ -114,6 +115,24 @@ def test_a_file_that_is_deleted_meanwhile_is_told(
     with pytest.raises(RuntimeError, match="was deleted while the ledger was copied"):
         copied(tmp_path)
     assert not (tmp_path / "copy" / "checkpoint").exists()
+
+
+def test_a_checkpoint_that_spark_purges_meanwhile_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its last micro-batch, a query on the copy would begin anew, without states."""
+    begun(tmp_path, 4)
+    inner = savepoints._copy
+
+    def purged_after(*arguments: Any) -> None:
+        inner(*arguments)
+        for log in ("offsets", "commits"):
+            shutil.rmtree(tmp_path / "checkpoint" / log)
+
+    monkeypatch.setattr(savepoints, "_copy", purged_after)
+    with pytest.raises(RuntimeError, match="micro-batch 3 was deleted from the checkpoint"):
+        copied(tmp_path)
+    assert not (tmp_path / "copy" / "checkpoint" / "metadata").exists()
 
 
 def test_arguments_are_refused_by_name(tmp_path: Path) -> None:
