@@ -80,7 +80,7 @@ CLEAR_BUT_SLOW = {
     "pd-stream/12": ["w-choices needs more"],
     "mixed/7": ["Skewness grows"],
     "mixed/8": ["a smaller share of the state with w = 5"],
-    "mixed/9": ["A smaller tolerance moves more", "A larger window"],
+    "mixed/9": ["A smaller tolerance moves more"],
     "mixed/11": ["The error of the loads grows"],
     "mixed/12": ["takes far more than one of Mixed"],
     "mixed/13": ["has the best throughput"],
