@@ -29,12 +29,13 @@ from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import INITIAL, STATE, VersionName, state_plan_name
 from skewless.spark.records import GroupingKey, Records
-from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.arguments import HASH, WORKER, Placed
 from skewless.spark.state.planning import state_plan
 from skewless.spark.state.planning.placing import worker_column
 from skewless.spark.state.planning.worker_reports import report_entry
+from skewless.spark.state.reading import renamed
 from skewless.spark.state.schemas import Shape
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.column_room import require_room
@@ -103,8 +104,7 @@ class InitialStates:
     def _routed(self, plan: pa.Table, seed: int, *, untrusted: bool) -> DataFrame:
         """Return the states with the hashes and workers of their keys, computed in the JVM."""
         key = self.key
-        hashed = hashed_key(key, untrusted=True) if untrusted else key.grouped
-        whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+        whole = seeded_hash(key, seed, untrusted=untrusted)
         named = [one.alias(f.name) for one, f in zip(key.grouped, key.fields, strict=True)]
         others = [name for name in self.df.columns if name not in [f.name for f in key.fields]]
         found = self.df.select(whole.alias(HASH), *named, *others)
@@ -196,10 +196,14 @@ def checked(
         raise ValueError("initial_state must be a batch DataFrame, and this one is a stream")
     key = records.key
     wanted = {name: f.dataType for name, f in zip(key.names, key.fields, strict=True)}
-    lower = [name.lower() for name in wanted]
-    # As `read_state` names them.
-    names = {f.name: ("state_" if f.name.lower() in lower else "") + f.name for f in shape.state}
-    fields = {names[f.name]: f.dataType for f in shape.state}
+    named = renamed(shape.state_arrow, "state_", wanted)  # as `read_state` names them
+    fields = {own.name: f.dataType for own, f in zip(named, shape.state, strict=True)}
+    if shape.ttl is not None and time in fields:
+        raise ValueError(
+            f"initial_state: {shape.name} has ttl, and {time!r} is both a field of its state and "
+            "the time of the watermark: give one of them another name"
+        )
+    time = None if time in fields else time
     times = {} if time is None else {time: records.schema[time].dataType}
     _require_columns(given, {**wanted, **fields}, times)
     if shape.ttl is not None and time not in given.names:

@@ -18,7 +18,7 @@ from skewless.plumbing.arguments import text, whole
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.planned.counting import count_keys
+from skewless.spark.routing.planned.counting import count_keys, seeded_hash
 from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.planned.plan_keys import made_plan
 from skewless.spark.routing.seeds import hash_seed
@@ -231,7 +231,7 @@ def processed(
         plan = now.mapInArrow(tasks.publish, PLACES)
     else:
         tasks = BatchTasks(work)
-        row = planned(records.df, hash_columns or records.key.grouped, place, parts)
+        row = planned(records, place, parts)
         is_spread = len(row.column("spread")[0]) > 0
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
@@ -305,15 +305,10 @@ def _routed(
     return hashed.select(HASH, worker.alias(WORKER), *names)
 
 
-def planned(
-    df: DataFrame, hashed: Sequence[Column], place: Placed, parts: Parts | None = None
-) -> pa.RecordBatch:
+def planned(records: Records, place: Placed, parts: Parts | None = None) -> pa.RecordBatch:
     """Return the row by which the JVM routes for a strategy that the user named, or for a join.
 
-    Unless keys go by hash, this reads all keys once.
-
-    `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
-    spread.
+    Unless keys go by hash, this reads all keys once. With `parts`, hot keys are spread.
     """
     by, seed = place.controller, place.query.seed
     strategy, n_workers, speeds = by.strategy, by.workers, speeds_of(by.capacities, by.workers)
@@ -321,7 +316,8 @@ def planned(
     moves = isinstance(strategy, Rebalances)
     if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
         return placing.row(hash_seed(seed))
-    whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+    whole = seeded_hash(records.key, seed, untrusted=place.untrusted)
+    df = records.df
     weight, second = (None, None) if parts is None else parts.counts(df)
     counted = count_keys(df, whole, first_homes(n_workers).size, weight=weight, part=second)
     counts, total = counted.counts, float(counted.counts.buckets.sum())

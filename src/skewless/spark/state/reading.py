@@ -24,9 +24,8 @@ from skewless.spark.columns import internal, quoted
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
-from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.query_ledger import kept_seed
-from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import from_entry, places_alike
 from skewless.spark.state.versions import bases
@@ -145,9 +144,8 @@ def _wanted(
     df = spark.createDataFrame(pa.table(given, layout.key), from_arrow_schema(layout.key))
     key = Records.of(df).by([F.col(quoted(name)) for name in names]).key
     is_digest = (ledger.identity() or {}).get("untrusted_keys") is True
-    hashed = hashed_key(key, untrusted=True) if is_digest else key.grouped
-    whole_hash = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
-    found = df.select(whole_hash, *key.grouped).toArrow().combine_chunks()
+    hashed = seeded_hash(key, seed, untrusted=is_digest)
+    found = df.select(hashed, *key.grouped).toArrow().combine_chunks()
     hashes, *columns = (plain(column) for column in found.columns)
     numbers: Keys = hashes.to_numpy().view(np.uint64)
     order = np.argsort(numbers, kind="stable")
@@ -174,7 +172,7 @@ def owners_of(ledger: Ledger, base: Base, hashes: Keys, seed: int) -> Any:
     return np.unique(placing.owners(hashes)).astype(np.int64)
 
 
-def _renamed(schema: pa.Schema, prefix: str, taken: Iterable[str]) -> list[pa.Field]:
+def renamed(schema: pa.Schema, prefix: str, taken: Iterable[str]) -> list[pa.Field]:
     """Return fields with the prefix where another column has their name, as Spark compares names.
 
     Unique names stay as they are. A prefix is repeated if the prefixed name is taken as well.
@@ -204,8 +202,8 @@ class StateReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""
-        keys = _renamed(self.layout.key, "key_", OURS.names)
-        fields = _renamed(self.layout.state, "state_", (*OURS.names, *(key.name for key in keys)))
+        keys = renamed(self.layout.key, "key_", OURS.names)
+        fields = renamed(self.layout.state, "state_", (*OURS.names, *(key.name for key in keys)))
         return pa.schema([*keys, *OURS, *fields])
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -194,3 +194,28 @@ def test_an_empty_dataframe_and_untrusted_keys(spark: Any, tmp_path: Path) -> No
             initial_state=initial,
         )
         assert rows_of(run(results, "append", tmp_path / f"check-{number}")) == [wanted]
+
+
+@pytest.mark.spark
+def test_fields_with_names_of_other_columns(spark: Any, tmp_path: Path) -> None:
+    """They are called as `read_state` calls them; the watermark's column is a field, too."""
+    write_file(tmp_path / "in", 0, records(10, 0))
+    stream = read_stream(spark, tmp_path / "in", DDL)
+
+    class Same(KeyProcessor):
+        state_schema = "k bigint, state_k bigint, ts bigint"
+        result_schema = "k string, found string"
+
+        def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+            return [{"found": f"{state}"}], state
+
+    schema = "k string, state_state_k bigint, state_k bigint, ts bigint"
+    states = spark.createDataFrame([("a", 1, 2, 3)], schema)
+    given: dict[str, Any] = {"workers": 2, "watermark": ("ts", "1 day"), "initial_state": states}
+    ledger = str(tmp_path / "ledger")
+    process(stream, "k", Same(), ledger=ledger, **given)
+    (row,) = read_state(spark, ledger).drop("worker", "version", "bytes").collect()
+    assert row.asDict() == {"k": "a", "state_state_k": 1, "state_k": 2, "ts": 3}
+    Same.ttl = "1 hour"
+    with pytest.raises(ValueError, match="'ts' is both a field of its state and the time"):
+        process(stream, "k", Same(), ledger=ledger + "2", **given)
