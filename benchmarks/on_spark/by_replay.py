@@ -65,7 +65,7 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         for number, name in in_turns(ways, rounds, title):
             # Spark's partitions of a join or a groupBy are to be as many as the slots. Where
             # records are moved first, the number of partitions is given, and Spark keeps it.
-            merges = cell.family not in ("join", "aggregate") or name == REBALANCE
+            merges = cell.family not in ("join", "aggregate", "merge") or name == REBALANCE
             spark.conf.set(f"{_ADAPTIVE}coalescePartitions.enabled", str(merges))
             with run(spark, f"{number} {name}"):
                 found = facts[f"{number} {name}"] = ways[name]()
