@@ -5,42 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skewless.arrays import Keys
-from skewless.workloads import CHUNK_SIZE, Workload, Zipf
+from skewless.workloads import Zipf
 
 #: Keys of a stream "Hot 0.25" that take this part of its records.
 N_HOT = 5
 _FIRST_S = 1_767_225_600  # 2026-01-01 00:00 UTC
 
 
-class InMemory:
-    """Keys that are there already, for many runs over them."""
-
-    name: ClassVar[str] = "in memory"
-
-    def __init__(self, keys: Keys) -> None:
-        self.keys = keys
-        self.n_records: int | None = keys.size
-
-    @classmethod
-    def of(cls, workload: Workload, seed: int) -> InMemory:
-        """Return the keys of another workload."""
-        return cls(np.concatenate(list(workload.chunks(seed))))
-
-    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
-        for first in range(0, self.keys.size, chunk_size):
-            yield self.keys[first : first + chunk_size]
-
-
-def zipf_keys(z: float, n_keys: int, n_records: int) -> Keys:
+def zipf_keys(z: float, n_keys: int, n_records: int, seed: int = 0) -> Keys:
     """Return the key hashes of a Zipf stream."""
-    return InMemory.of(Zipf(z=z, n_keys=n_keys, n_records=n_records), 0).keys
+    return np.concatenate(list(Zipf(z=z, n_keys=n_keys, n_records=n_records).chunks(seed)))
 
 
 def real_streams(data: Path | None, n_records: int, named: str = "*") -> Iterator[tuple[str, Any]]:

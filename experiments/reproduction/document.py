@@ -18,7 +18,7 @@ from experiments.reproduction.results import (
     summary,
     totals,
 )
-from skewless.plumbing.rounding import significant
+from skewless.plumbing.text_tables import significant
 
 _PROJECT = Path(__file__).parents[2]
 RECORDS = _PROJECT / "benchmarks" / "results" / "reproduction.jsonl"

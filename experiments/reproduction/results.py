@@ -12,7 +12,7 @@ from benchmarks.records import Row
 from experiments.reproduction.figure import OF_CURVES, Claim, Figure, Plot, Points, Size
 from experiments.reproduction.numbers import Numbers, is_open, words_of
 from experiments.reproduction.runner import Failure, Outcome, failure
-from skewless.plumbing.rounding import significant
+from skewless.plumbing.text_tables import significant
 
 #: A figure as JSON has it.
 Result = dict[str, Any]

@@ -48,7 +48,7 @@ def rows(found: DataFrame) -> list[tuple[Any, ...]]:
 
 def by_sql(spark: Any, tables: Tables, **asked: str) -> list[tuple[Any, ...]]:
     query = Q5.format(**asked)
-    return sorted(tuple(row) for row in spark.sql(query, **tables._asdict()).collect())
+    return sorted(tuple(row) for row in spark.sql(query, **tables).collect())
 
 
 @pytest.mark.slow
@@ -137,8 +137,8 @@ def test_files_of_generators_are_read_by_their_names(
     files = find_tables(str(tmp_path))
     files.require_columns([], "--input")
     tables = files.read(spark)
-    assert sorted(map(tuple, tables.nation.collect())) == sorted(tuples(nations))
-    assert tables.region.count() == 5
+    assert sorted(map(tuple, tables["nation"].collect())) == sorted(tuples(nations))
+    assert tables["region"].count() == 5
 
 
 def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -9,8 +9,7 @@ from rich.table import Table
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
-from skewless.cli.needs import needing_bokeh
-from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json, progress_bar, small_bars
 from skewless.plumbing.arguments import seed_number, whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -22,7 +22,6 @@ from skewless.cli.simulating import (
     WITH,
     WORKLOAD,
     ZIPF,
-    optional_count,
     stream_of,
 )
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number
@@ -124,11 +123,7 @@ def tune_command(
     found: list[Trial] = []
     with refusing_bad_input(), reading.naming_options(source, settings), progress_bar() as bar:
         counts = {"n_keys": keys, "n_records": records, "limit": limit}
-        given: dict[str, Any] = {"z": zipf} | {
-            name: optional_count(text, f"--{name.removeprefix('n_')}")
-            for name, text in counts.items()
-        }
-        stream = stream_of(workload, trace, key, settings, given)
+        stream = stream_of(workload, trace, key, settings, counts, {"z": zipf})
         task = bar.add_task("pstream", total=n_trials + 1)
 
         def gain(time_weight: float) -> float:

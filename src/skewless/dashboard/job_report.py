@@ -151,14 +151,13 @@ def load_bars(runs: Sequence[Record]) -> Any:
     return plot
 
 
-def over_batches(runs: Sequence[Record], what: str, label: str, name: str | None = None) -> Any:
+def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
     """Return one line per run: a number of each micro-batch, where it is known.
 
-    `what` is a number of the batches, or `throughput`, their records per second. `name` is that of
-    the plot in its document, if there are several of the same number.
+    `what` is a number of the batches, or `throughput`, their records per second.
     """
     settings = {"y_range": DataRange1d(range_padding=0.2)} if what == "replication" else {}
-    plot = canvas(name or what, "micro-batch", label, **settings)
+    plot = canvas(what, "micro-batch", label, **settings)
     for number, run in enumerate(runs):
         source = ColumnDataSource(
             {

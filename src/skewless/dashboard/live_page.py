@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, DataRange1d, LinearColorMapper
 
-from skewless.dashboard import live_columns, live_texts
+from skewless.dashboard import live_history
 from skewless.dashboard.figures import (
     add_bars,
     add_level,
@@ -21,7 +21,7 @@ from skewless.dashboard.figures import (
     text_root,
     whole_numbers,
 )
-from skewless.dashboard.live_columns import Record
+from skewless.dashboard.live_history import Record
 from skewless.dashboard.page_style import (
     BLUE,
     GREEN,
@@ -86,9 +86,9 @@ def fill_document(
                 source.data = columns
         now = None if clock is None else clock()
         told = {
-            "status": live_texts.status(history, now),
-            "summary": live_texts.summary(history),
-            "hot_keys": live_texts.hot_keys_text(history),
+            "status": live_history.status(history, now),
+            "summary": live_history.summary(history),
+            "hot_keys": live_history.hot_keys_text(history),
         }
         for name, html in told.items():
             if texts[name].text != html:
@@ -106,7 +106,7 @@ def fill_document(
         f"Read from {history['place']}. Batch time is from the plan of a micro-batch to its last "
         "report; Spark's own work before and after is not in it."
     )
-    frame(doc, TITLE, live_texts.heading(history), above, sections, foot)
+    frame(doc, TITLE, live_history.heading(history), above, sections, foot)
     return bring_up_to_date
 
 
@@ -180,10 +180,10 @@ def _has(history: Record, name: str) -> bool:
 
 def _columns(history: Record) -> list[dict[str, Any]]:
     return [
-        live_columns.series(history),
-        live_columns.load_map(history),
-        live_columns.last_loads(history, BLUE, RED),
-        live_columns.last_state(history),
+        live_history.series(history),
+        live_history.load_map(history),
+        live_history.last_loads(history, BLUE, RED),
+        live_history.last_state(history),
     ]
 
 

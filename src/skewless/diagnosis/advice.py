@@ -28,8 +28,7 @@ from skewless.diagnosis.ways import (
     Prediction,
 )
 from skewless.metrics import imbalance_by_chance
-from skewless.plumbing.rounding import seconds_text
-from skewless.plumbing.text_tables import number, percent, printable, text_table
+from skewless.plumbing.text_tables import number, percent, printable, seconds_text, text_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Counts the keys of a stream: how many there are, which are heavy, how they drift."""
+"""Counts keys: how many there are, which are heavy, how they drift, which columns are uneven."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from skewless.arrays import Ints, Keys
+from skewless.metrics import imbalance
 from skewless.simulator.tally import ReplicaCounter
+from skewless.strategies import Hash
+from skewless.workloads import Trace
+from skewless.workloads.trace import columns_of
 from skewless.workloads.workload import Workload
 
 #: The number of heaviest keys in the list, and in each part for measuring drift.
@@ -24,6 +29,8 @@ _PART_OF_FAIR_SHARE = 0.1
 CURVE = 1_000
 _POINTS = 40  # of the curve
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
+_LEAST_KEYS = 2  # of a column that could be a key
+_MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier, if no value is heavy
 
 
 class KeyFacts(NamedTuple):
@@ -140,3 +147,52 @@ def distances(tops: Sequence[Sequence[int]]) -> tuple[float, ...]:
     """
     sets = [set(top) for top in tops]
     return tuple(len(one ^ other) / max(len(one | other), 1) for one, other in pairwise(sets))
+
+
+class Candidate(NamedTuple):
+    """A column that could be a key."""
+
+    column: str
+    type: str
+    n_records: int
+    n_keys: int
+    top_share: float
+    imbalance: float  # of hashing
+
+
+def rank_columns(
+    path: str,
+    *,
+    n_workers: int,
+    format: str = "auto",
+    limit: int = 1_000_000,
+    delimiter: str = "auto",
+) -> list[Candidate]:
+    """Return the columns that could be keys, the most uneven one first.
+
+    Columns of measured values and of times are left out, and so are columns with one value. Columns
+    with more values than half of the records are left out too, unless one of the values is above
+    the fair share of a worker. Only the first `limit` records are read.
+    """
+    found = []
+    reading = {"format": format, "limit": limit, "delimiter": delimiter}
+    for column, kind in columns_of(path, format, delimiter).items():
+        kinds = pa.types  # that do not hold names: nested ones, times and measured values
+        others = (kinds.is_floating, kinds.is_nested, kinds.is_null, kinds.is_temporal)
+        if any(is_other(kind) for is_other in others):
+            continue
+        trace = Trace(path=path, key=(column,), **reading)  # type: ignore[arg-type]
+        counted = count_keys(trace.chunks(0))
+        n_keys = counted.n_keys
+        if n_keys < _LEAST_KEYS:
+            continue
+        top_share = float(counted.counts.max() / counted.n_records)
+        is_distinct = n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS)
+        if is_distinct and top_share * n_workers <= 1.0:
+            continue
+        workers = np.empty(counted.keys.size, np.int32)
+        strategy = Hash()
+        strategy.route(counted.keys, strategy.start(n_workers, 0), workers)
+        uneven = imbalance(np.bincount(workers, counted.counts, n_workers))
+        found.append(Candidate(column, str(kind), counted.n_records, n_keys, top_share, uneven))
+    return sorted(found, key=lambda one: -one.imbalance)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,10 +86,6 @@ class Straggler:
     complete: bool  # whether the stage succeeded
     cause: Cause
     remedy: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values by name, ready for JSON."""
-        return asdict(self)
 
 
 def find_stragglers(

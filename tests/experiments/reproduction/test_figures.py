@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from experiments.reproduction import raw
 from experiments.reproduction.catalogue import PAPERS, all_figures, select
 from experiments.reproduction.figure import SIZES, Cell, Claim, Figure, Measurement, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.papers import fish
 from experiments.reproduction.results import curves, judge, result
+from experiments.reproduction.runner import identity
 from experiments.reproduction.table import Entry, Table
 from lanes import slow
 from skewless import registry, workloads
@@ -148,8 +148,8 @@ def test_a_figure_says_what_it_is(name: str) -> None:
 def test_cells_can_be_told_apart_stored_and_made(name: str, size: Size) -> None:
     """What a run of the full size would refuse only after minutes."""
     cells = [placed.cell for placed in BY_NAME[name].cells(size)]
-    known = [raw.identity(cell) for cell in cells]
-    assert known == [raw.identity(placed.cell) for placed in BY_NAME[name].cells(size)]
+    known = [identity(cell) for cell in cells]
+    assert known == [identity(placed.cell) for placed in BY_NAME[name].cells(size)]
     assert ("cascade" in str(known).lower()) == (name not in WITHOUT_STRATEGIES)
     assert all(len(one.path.name) < 200 for one in known)
     for cell in {repr(cell): cell for cell in cells}.values():

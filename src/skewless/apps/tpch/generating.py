@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skewless.apps.records.stream_files import event_times, write_stream_files
+from skewless.apps.records.stream_files import event_times, write_stream_pieces
 from skewless.arrays import Floats, Ints
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_count
 
 _ITEMS_PER_ORDER = 4
 _ORDERS_PER_CUSTOMER = 10
@@ -53,8 +53,7 @@ class TpchStream:
     def __post_init__(self) -> None:
         check_types(self)
         require(self, "z", 0 <= self.z <= 10, "at least 0 and at most 10")
-        for name in ("seconds", "span", "n_batches", "n_files"):
-            require(self, name, getattr(self, name) >= 1, "at least 1")
+        require_count(self, "seconds", "span", "n_batches", "n_files")
         least = self.fewest(self.n_files, self.n_batches)
         require(self, "n_items", self.n_items >= least, f"at least one order per file, {least}")
         require(self, "seed", self.seed >= 0, "at least 0")
@@ -106,7 +105,8 @@ class TpchStream:
     def write(self, folder: Path) -> None:
         """Write a folder for each table; the streams are cut into files by time."""
         for name, table in (("orders", self.orders()), ("lineitem", self.line_items())):
-            write_stream_files(table, folder / name, self.n_batches, self.n_files)
+            size = table.num_rows
+            write_stream_pieces([table], size, folder / name, self.n_batches, self.n_files)
         for name, table in self._known().items():
             (folder / name).mkdir()
             pq.write_table(table, folder / name / f"{name}.parquet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -42,17 +42,8 @@ _TBL = {
     "region": "regionkey name comment",
 }
 _ENDINGS = (".parquet", ".tbl", ".csv")
-
-
-class Tables(NamedTuple):
-    """The tables that query 5 reads, with the columns and types of `READ`."""
-
-    orders: DataFrame
-    lineitem: DataFrame
-    customer: DataFrame
-    supplier: DataFrame
-    nation: DataFrame
-    region: DataFrame
+#: The tables by name, with the columns and types of `READ`.
+Tables: TypeAlias = dict[str, DataFrame]
 
 
 @dataclass(frozen=True)
@@ -74,17 +65,15 @@ class TableFiles:
 
     def read(self, spark: SparkSession) -> Tables:
         """Return the tables."""
-        found = {name: _typed(one.read(spark), name) for name, one in self.inputs.items()}
-        return Tables(**found)
+        return {name: _typed(one.read(spark), name) for name, one in self.inputs.items()}
 
     def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> Tables:
         """Return the tables, with orders and line items as streams."""
-        found = {}
-        for name, one in self.inputs.items():
-            is_stream = name in STREAMS
-            rows = one.read_stream(spark, files_per_batch) if is_stream else one.read(spark)
-            found[name] = _typed(rows, name)
-        return Tables(**found)
+        found = {
+            name: one.read_stream(spark, files_per_batch) if name in STREAMS else one.read(spark)
+            for name, one in self.inputs.items()
+        }
+        return {name: _typed(rows, name) for name, rows in found.items()}
 
 
 def find_tables(path: str, format: str = "auto", delimiter: str = BY_NAME) -> TableFiles:

@@ -18,7 +18,7 @@ from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis import SLOW
 from skewless.diagnosis.writes import advice
 from skewless.plumbing.arguments import MOST_WORKERS, whole
-from skewless.plumbing.rounding import seconds_text
+from skewless.plumbing.text_tables import seconds_text
 
 if TYPE_CHECKING:
     from skewless.diagnosis.application import Application
@@ -138,8 +138,10 @@ def _print_what_if(replays: list[WhatIf]) -> None:
 def _show_log(
     application: Application, stragglers: list[Straggler], *, compacted: bool, as_json: bool
 ) -> None:
+    has_tasks, tells_all = bool(application.stages), application.tells_all and not compacted
+    rules_skew_out = has_tasks and tells_all and not stragglers
     if as_json:
-        _print_objects(application, stragglers, compacted=compacted)
+        _print_objects(application, stragglers, compacted, rules_skew_out)
         return
     seconds = sum(stage.seconds for stage in application.stages)
     print(
@@ -155,9 +157,9 @@ def _show_log(
         )
     if stragglers:
         _print_stragglers(stragglers)
-    elif not application.stages:
+    elif not has_tasks:
         print("No stage has tasks that ended, so nothing is known about skew.")
-    elif _rules_skew_out(application, stragglers, compacted=compacted):
+    elif rules_skew_out:
         print("No stage has a task far above the others: skew is not what makes it slow.")
     else:
         print(
@@ -166,15 +168,8 @@ def _show_log(
         )
 
 
-def _rules_skew_out(
-    application: Application, stragglers: list[Straggler], *, compacted: bool
-) -> bool:
-    has_tasks = bool(application.stages)
-    return has_tasks and application.tells_all and not compacted and not stragglers
-
-
 def _print_objects(
-    application: Application, stragglers: list[Straggler], *, compacted: bool
+    application: Application, stragglers: list[Straggler], compacted: bool, rules_skew_out: bool
 ) -> None:
     print_json(
         {
@@ -188,11 +183,11 @@ def _print_objects(
             "stragglers": len(stragglers),
             "unfinished": len(application.unfinished),
             "failed": len(application.failed),
-            "skew_ruled_out": _rules_skew_out(application, stragglers, compacted=compacted),
+            "skew_ruled_out": rules_skew_out,
         }
     )
     for one in stragglers:
-        print_json({"kind": "straggler"} | one.as_dict())
+        print_json({"kind": "straggler"} | asdict(one))
     for task in application.unfinished:
         print_json({"kind": "unfinished"} | asdict(task))
     for partition in application.failed:
