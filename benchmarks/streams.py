@@ -24,12 +24,6 @@ def zipf_keys(z: float, n_keys: int, n_records: int, seed: int = 0) -> Keys:
     return np.concatenate(list(Zipf(z=z, n_keys=n_keys, n_records=n_records).chunks(seed)))
 
 
-def real_streams(data: Path | None, n_records: int, named: str = "*") -> Iterator[tuple[str, Any]]:
-    """Yield the column `key` of each Parquet file in a folder, by the name of the file."""
-    for file in sorted(data.glob(f"{named}.parquet")) if data else ():
-        yield file.stem, pq.read_table(file, columns=["key"]).slice(0, n_records).column("key")
-
-
 def write_files(folder: Path, tables: Iterable[pa.Table], rows: int | None = None) -> Path:
     """Write one file per table, with so many rows in a group; return the folder.
 
@@ -66,10 +60,10 @@ def stream_table(
         is_hot = draws.random(n_records) < float(number)
         hot, others = (draws.integers(*ends, n_records) for ends in ((0, N_HOT), (N_HOT, n_keys)))
         keys = np.where(is_hot, hot, others).astype(str)
-    else:
-        keys = dict(real_streams(data, n_records, name)).get(name)
-    if keys is None:
+    elif data is None or not (file := data / f"{name}.parquet").exists():
         return None
+    else:
+        keys = pq.read_table(file, columns=["key"]).slice(0, n_records).column("key")
     rng, n = np.random.default_rng(1), len(keys)
     numbers = {"x": rng.integers(0, 4_000, n) / 4, "w": rng.integers(1, 100, n) * 1.0}
     more = {f"c{place}": np.arange(n) * (place + 1) for place in range(columns)}

@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
 from benchmarks.turns import rounds, spark_and_folder
 from skewless.apps.computation import ledger_beside
-from skewless.apps.tpch.generating import TpchStream
-from skewless.apps.tpch.tables import TableFiles, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
+from skewless.apps.tpch_tables import TableFiles, TpchStream, find_tables
 from skewless.cli.option import option
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger

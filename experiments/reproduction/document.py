@@ -74,10 +74,12 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
     own = [one for one in results if one["paper"] == paper]
     if not own:
         return "Nothing is measured."
-    figures = [
-        [*(_cell(r[name]) for name in ("figure", "title", "data", "size")), _cell(_verdict(r))]
-        for r in own
-    ]
+    figures = []
+    for r in own:
+        verdict = f"{r['verdict']}; fitted: {r['fitted']}" if "fitted" in r else r["verdict"]
+        figures.append(
+            [_cell(text) for text in (r["figure"], r["title"], r["data"], r["size"], verdict)]
+        )
     claims = [
         [_cell(one["figure"]), _cell(_said(claim)), *_numbers(claim)]
         for one in own
@@ -89,10 +91,6 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
             markdown(["figure", "claim", "paper's", "ours", "verdict"], claims, n_left=2),
         ]
     )
-
-
-def _verdict(one: Result) -> str:
-    return f"{one['verdict']}; fitted: {one['fitted']}" if "fitted" in one else one["verdict"]
 
 
 def _said(claim: Mapping[str, Any]) -> str:

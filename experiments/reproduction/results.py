@@ -136,7 +136,7 @@ def _claim(claim: Claim, numbers: Numbers) -> dict[str, Any]:
     return {
         "says": claim.says,
         "place": claim.place,
-        "ours": _finite(ours),
+        "ours": float(ours) if math.isfinite(ours) else None,
         "published": claim.published,
         "counts": claim.rule.replace("_", " "),
         "expected": expected(claim),
@@ -161,10 +161,6 @@ def expected(claim: Claim) -> str:
         return _MARKS[claim.rule] + significant(claim.published)
     limits = ((">", claim.expects.get("above")), ("<", claim.expects.get("below")))
     return " and ".join(f"{sign} {significant(one)}" for sign, one in limits if one is not None)
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
 
 
 def totals(results: Sequence[Result]) -> dict[str, int]:

@@ -163,7 +163,10 @@ def measure(
     with contextlib.closing(_measured(waiting, jobs)) as rows:
         for known, row in rows:
             digest = digests[known.kind]
-            done[known] = row if isinstance(row, Failure) else _stored(folder, known, digest, row)
+            try:
+                done[known] = row if isinstance(row, Failure) else write(folder, known, digest, row)
+            except ValueError as error:  # a row that is no plain value; a full disk stops all
+                done[known] = failure(error)
             progress(len(done), len(cells))
     return [_outcome(identified, done) for identified in wanted]
 
@@ -191,13 +194,6 @@ def _outcome(identified: Identified | Failure, done: Mapping[Identity, Row | Fai
     return rows
 
 
-def _stored(folder: Path, known: Identity, digest: str, row: Row) -> Row | Failure:
-    try:
-        return write(folder, known, digest, row)
-    except ValueError as error:  # a row that is no plain value; a full disk stops everything
-        return failure(error)
-
-
 def failure(error: BaseException) -> Failure:
     """Build a failure from an error: its type and its message in one line."""
     return Failure(" ".join(f"{type(error).__name__}: {error}".split()))
@@ -217,7 +213,10 @@ def _measured(cells: Mapping[Identity, Cell], jobs: int) -> Rows:
 def _in_processes(cells: Mapping[Identity, Cell], n_processes: int) -> Rows:
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
-        n_processes, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_ctrl_c
+        n_processes,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,  # for systems where a process inherits nothing
+        initargs=(signal.SIGINT, signal.SIG_IGN),
     )
     try:
         with _without_ctrl_c():
@@ -259,10 +258,6 @@ def _without_ctrl_c() -> Generator[None, None, None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _ignore_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where a process inherits nothing
 
 
 def run(cell: Cell) -> Row | Failure:

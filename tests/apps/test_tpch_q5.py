@@ -15,9 +15,8 @@ pytest.importorskip("pyspark", reason="the applications need pyspark")
 
 from pyspark.sql import DataFrame
 
-from skewless.apps.tpch.generating import TpchStream
-from skewless.apps.tpch.tables import Tables, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
+from skewless.apps.tpch_tables import Tables, TpchStream, find_tables
 
 #: Query 5 for every window, in its own words but for the dates.
 Q5 = """

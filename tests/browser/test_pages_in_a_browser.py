@@ -22,8 +22,7 @@ from skewless.dashboard.job_report import write_job_report
 from skewless.dashboard.key_page import write_key_page
 from skewless.dashboard.live_page import write_live_page
 from skewless.dashboard.live_server import live_page
-from skewless.diagnosis.key_column import first_keys, report_on
-from skewless.diagnosis.key_facts import count_facts
+from skewless.diagnosis.key_facts import count_facts, first_keys, report_on
 from skewless.workloads import Zipf
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.apps.computation import Computation, require_duration, require_whole_keys
-from skewless.apps.tpch.tables import Tables
+from skewless.apps.tpch_tables import Tables
 from skewless.plumbing.arguments import text
 from skewless.spark import join
 from skewless.spark.aggregation.windows import WINDOW, microseconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,13 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
+from skewless.cli.screen import AsJson, bytes_text, console, number_table, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.text_tables import seconds_text
 
 if TYPE_CHECKING:
     from skewless.arrays import Floats
     from skewless.simulator import Run
-    from skewless.strategy import AnyStrategy
     from skewless.workloads import Workload
 
 
@@ -104,16 +103,6 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
     return np.tile(pattern, n_workers // len(pattern))
 
 
-def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
-    """Raise ValueError for overlapping windows unless all strategies forward: nothing is merged."""
-    without = [one.name for one in chosen if not asked or not hasattr(one, "forwards")]
-    if without:
-        raise ValueError(
-            "--slides: windows can overlap where --timing has merge, or with --forwarding by "
-            f"strategies that report what needs merging, not with {', '.join(without)}"
-        )
-
-
 @app.command("simulate")
 def simulate_command(
     strategy: str = option(..., reading.STRATEGIES),
@@ -166,7 +155,8 @@ def simulate_command(
             from skewless.dashboard.comparison import write_page
     import numpy as np
 
-    from skewless.simulator import Cluster, Measuring, simulate
+    from skewless import parameters
+    from skewless.simulator import Cluster, Measuring, Timing, simulate
     from skewless.simulator.run import write_windows
     from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES, Membership
     from skewless.simulator.timed.timing import require_events
@@ -198,10 +188,14 @@ def simulate_command(
             raise ValueError(
                 "--forwarding: none of the chosen strategies reports what needs merging"
             )
-        clock = reading.timing(timing or [])
+        clock = parameters.make(Timing, reading.pairs(timing, "--timing")) if timing else None
         n_slides = reading.count(slides, "--slides", least=1, most=MOST_SLIDES)
-        if n_slides > 1 and (clock is None or not clock.merge):
-            _require_forwarding(chosen, asked=forwarding)
+        merged = [one.name for one in chosen if not forwarding or not hasattr(one, "forwards")]
+        if n_slides > 1 and (clock is None or not clock.merge) and merged:
+            raise ValueError(
+                "--slides: windows can overlap where --timing has merge, or with --forwarding by "
+                f"strategies that report what needs merging, not with {', '.join(merged)}"
+            )
         happens = reading.events(event or [])
         cells = [
             (one, n, _speeds(capacities, n))
@@ -297,10 +291,7 @@ def comparison_table(runs: list[Run]) -> Table:
         columns |= _TIMED
         if any(row[name] for row in rows for name in _FAILED):
             columns |= {name: lambda row, name=name: f"{row[name]:,}" for name in _FAILED}  # type: ignore[misc]
-    table = Table(title=title, title_justify="left", box=None)
-    table.add_column("strategy", no_wrap=True)
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = number_table("strategy", *columns, left="strategy", title=title, title_justify="left")
     for row in rows:
         table.add_row(row["strategy"], *(text(row) for text in columns.values()))
     for n, limit in sorted({(row["workers"], row["replication_limit"]) for row in rows}):

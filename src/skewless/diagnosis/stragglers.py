@@ -88,9 +88,7 @@ class Straggler:
     remedy: str
 
 
-def find_stragglers(
-    application: Application, *, slow: float = SLOW, shortest: float = SHORTEST_SECONDS
-) -> list[Straggler]:
+def find_stragglers(application: Application, *, slow: float = SLOW) -> list[Straggler]:
     """Return the stages with a slow task, ordered by how much balance would save."""
     found = []
     for stage in application.stages:
@@ -99,7 +97,7 @@ def find_stragglers(
         if seconds.size < 2 or not tasks.is_done.any():
             continue
         usual = _usual_seconds(stage)
-        is_slow = (seconds >= shortest) & (seconds >= slow * usual)
+        is_slow = (seconds >= SHORTEST_SECONDS) & (seconds >= slow * usual)
         if not is_slow.any():
             continue
         slowest = _most_telling(stage, is_slow)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.apps.records.stream_files import event_times, write_stream_pieces
-from skewless.apps.tpch.generating import TpchStream
+from skewless.apps.tpch_tables import TpchStream
 from skewless.arrays import Ints
 from skewless.parameters import check_types, require, require_count
 from skewless.workloads import CHUNK_SIZE, ShiftingZipf

@@ -24,7 +24,7 @@ from skewless.plumbing.arguments import MOST_WORKERS, path_text, seed_number, wh
 if TYPE_CHECKING:
     from skewless.apps.computation import Computation
     from skewless.apps.records.inputs import Input
-    from skewless.apps.tpch.tables import TableFiles
+    from skewless.apps.tpch_tables import TableFiles
 
     Found = Input | TableFiles
 
@@ -262,7 +262,7 @@ def _input(options: RunOptions, kind: str) -> Found | None:
 
 def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") -> Found:
     if kind == TABLES:
-        from skewless.apps.tpch.tables import find_tables
+        from skewless.apps.tpch_tables import find_tables
 
         return find_tables(path, format, delimiter)
     from skewless.apps.records.inputs import find_input

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input
@@ -17,13 +16,12 @@ from skewless.cli.applications.run import DELIMITER
 from skewless.cli.diagnosing import diagnose
 from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, console, print_json
+from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis.costs import Costs, given_costs
 from skewless.plumbing.arguments import MOST_WORKERS, shown
 
 if TYPE_CHECKING:
-    from skewless.diagnosis.key_column import KeyReport
-    from skewless.diagnosis.key_facts import Candidate
+    from skewless.diagnosis.key_facts import Candidate, KeyReport
 
 _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 #: Options of the commands that read records.
@@ -87,10 +85,9 @@ def _show(found: list[Candidate], n_workers: int, hint: str) -> None:
     if not found:
         print("No column could be a key: all are measured values, identifiers, or constant.")
         return
-    table = Table(title=f"Hashing by each column, {n_workers} workers", box=None)
-    table.add_column("column", no_wrap=True)
-    for heading in ("type", "keys", "heaviest key", "imbalance"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("column", "type", "keys", "heaviest key", "imbalance")
+    title = f"Hashing by each column, {n_workers} workers"
+    table = number_table(*headings, left="column", title=title)
     for one in found:
         numbers = f"{one.n_keys:,}", f"{one.top_share:.1%}", f"{one.imbalance:.2g}"
         table.add_row(one.column, one.type, *numbers)
@@ -138,7 +135,7 @@ class Asked:
         self, facts: Any, keys: Any, values: Mapping[int, tuple[Any, ...]], *, goes_on: bool
     ) -> KeyReport:
         """Build the report from the counts, the first keys, and the values of the heaviest."""
-        from skewless.diagnosis.key_column import report_on
+        from skewless.diagnosis.key_facts import report_on
 
         texts = {
             hashed: "/".join(
@@ -236,8 +233,7 @@ def diagnose_in_memory(asked: Asked) -> KeyReport:
     """Return the report on the first records."""
     import numpy as np
 
-    from skewless.diagnosis.key_column import first_keys
-    from skewless.diagnosis.key_facts import TOP, count_facts
+    from skewless.diagnosis.key_facts import TOP, count_facts, first_keys
     from skewless.workloads import Trace
 
     trace = Trace(
@@ -270,7 +266,7 @@ def diagnose_on_spark(asked: Asked, master: str) -> KeyReport:
 
 def report_by_spark(asked: Asked, records: Any) -> KeyReport:
     """Return the report from a DataFrame of all records and their places in the files."""
-    from skewless.diagnosis.key_column import MOST_ROUTED
+    from skewless.diagnosis.key_facts import MOST_ROUTED
     from skewless.spark.diagnosis.counted_keys import count_on_spark
 
     most = min(asked.limit, MOST_ROUTED)

@@ -11,8 +11,13 @@ from typer.testing import CliRunner
 
 from skewless.cli import app
 from skewless.cli.diagnosing.keys import Asked
-from skewless.diagnosis.key_column import first_keys, report_on
-from skewless.diagnosis.key_facts import count_facts, count_keys, rank_columns
+from skewless.diagnosis.key_facts import (
+    count_facts,
+    count_keys,
+    first_keys,
+    rank_columns,
+    report_on,
+)
 from skewless.metrics import imbalance_by_chance
 from skewless.workloads import EvolvingZipf, Trace, Zipf
 
