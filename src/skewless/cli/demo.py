@@ -43,7 +43,8 @@ def demo(
     `shuffle` is round-robin.
     """
     with needing_bokeh():
-        from skewless.dashboard.job_report import equality, write_job_report
+        from skewless.dashboard.job_report import equality, job_document
+        from skewless.dashboard.page_style import write_document
     require_spark()
     from skewless.apps.main_job import MainJob
     from skewless.apps.records.generated import DriftingWords
@@ -107,7 +108,7 @@ def demo(
                 )
                 bar.update(task, visible=False)
     summaries = [run.summary(truth) for run in runs]
-    write_job_report(summaries, about, out)
+    write_document(job_document(summaries, about), out)
     if as_json:
         for summary in summaries:
             print_json(summary)

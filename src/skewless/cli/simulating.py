@@ -152,7 +152,8 @@ def simulate_command(
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
     if page is not None:
         with needing_bokeh():
-            from skewless.dashboard.comparison import write_page
+            from skewless.dashboard.comparison import comparison_document
+            from skewless.dashboard.page_style import write_document
     import numpy as np
 
     from skewless import parameters
@@ -248,7 +249,7 @@ def simulate_command(
     if windows is not None:
         write_windows(runs, windows)
     if page is not None:
-        write_page(runs, page)
+        write_document(comparison_document(runs), page)
     if not as_json:
         console().print(comparison_table(runs))
         if page is not None:
