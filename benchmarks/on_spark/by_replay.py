@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -65,18 +66,22 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         for number, name in in_turns(ways, rounds, title):
             # Spark's partitions of a join or a groupBy are to be as many as the slots. Where
             # records are moved first, the number of partitions is given, and Spark keeps it.
-            merges = cell.family not in ("join", "aggregate") or name == REBALANCE
+            merges = cell.family not in ("join", "aggregate", "merge") or name == REBALANCE
             spark.conf.set(f"{_ADAPTIVE}coalescePartitions.enabled", str(merges))
             with run(spark, f"{number} {name}"):
+                begin = time.time()
                 found = facts[f"{number} {name}"] = ways[name]()
+                found["begin"] = begin
             if found.pop("result") != expected:
                 raise RuntimeError(f"{cell.says}: {name} has another result than {first}")
     for place, application in runs_of(folder / "log").items():
         turn, _, way = place.partition(" ")
-        replay = Replay(application)
+        replay, found = Replay(application), facts[place]
+        # The log begins with the first job, and what the driver did before it belongs to the run.
+        ahead = application.jobs[0].submitted / 1e3 - found.pop("begin")
         row = {**cell.about, "way": way, "round": int(turn), "said": said}
-        took = {"seconds": replay.run(cell.slots).seconds, "alone": replay.measured}
-        yield row | took | facts[place]
+        took = {"seconds": ahead + replay.run(cell.slots).seconds, "alone": ahead + replay.measured}
+        yield row | took | found
 
 
 def shuffled_bytes(spark: SparkSession) -> int:

@@ -219,6 +219,62 @@ def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     return {name: partial(run, way) for name, way in ways.items()}, "aggregate"
 
 
+def sketch() -> Any:
+    """Return an aggregator whose state is a count and 32 KB; Spark gets its class by value."""
+
+    class Sketch(aggs.Aggregator[Any]):
+        """Counts records; its state has a fixed size."""
+
+        inputs = ("key",)
+        state = "struct<n: bigint, sketch: binary>"
+        result = "bigint"
+
+        def zero(self) -> Any:
+            return {"n": 0, "sketch": b"0" * 32_768}
+
+        def update(self, state: Any, records: Any) -> Any:
+            return {**state, "n": state["n"] + records.num_rows}
+
+        def merge(self, one: Any, other: Any) -> Any:
+            return {**one, "n": one["n"] + other["n"]}
+
+        def finish(self, state: Any) -> Any:
+            return state["n"]
+
+    return Sketch()
+
+
+def merging(cell: Cell, df: DataFrame, folder: Path) -> Ways:
+    """Aggregate with large partial results, and count the bytes that a second shuffle writes."""
+
+    def run(strategy: str) -> Row:
+        arguments = {"strategy": strategy, "workers": cell.slots, "seed": 1}
+        made = aggregate(df.select("key"), "key", {"n": sketch()}, **arguments)
+        return {"result": sum(row["n"] for row in made.collect()), "merged": merged_bytes(made)}
+
+    ways = {f"aggregate, {name}": partial(run, name) for name in ("hash", "plan", "cascade-ahead")}
+    return ways | {"aggregate": partial(run, "auto")}, "aggregate"
+
+
+def merged_bytes(df: DataFrame) -> int:
+    """Sum up the bytes that the shuffles of a finished query wrote, but for that of routing."""
+    found = []
+
+    def walk(plan: Any) -> None:
+        if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
+            plan = plan.executedPlan()
+        while plan.getClass().getSimpleName().endswith("QueryStageExec"):
+            plan = plan.plan()
+        is_shuffle = plan.getClass().getSimpleName() == "ShuffleExchangeExec"
+        if is_shuffle and "PassThrough" not in plan.outputPartitioning().getClass().getSimpleName():
+            found.append(int(plan.metrics().apply("dataSize").value()))
+        for place in range(plan.children().size()):
+            walk(plan.children().apply(place))
+
+    walk(df._jdf.queryExecution().executedPlan())
+    return sum(found)
+
+
 def joining(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     """Join the stream with another one of the same keys, and count the pairs of each task.
 
@@ -261,5 +317,6 @@ FAMILIES = {
     "shuffle": shuffling,
     "write": writing,
     "aggregate": aggregating,
+    "merge": merging,
     "join": joining,
 }

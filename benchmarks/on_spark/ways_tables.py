@@ -158,6 +158,7 @@ def _fact(name: str, digits: int = 0, more: float = 0.0) -> Fact:
 
 
 _LARGEST = {"largest task / mean": _fact("imbalance", 2, 1.0)}
+_MERGED = {"MB shuffled a second time": lambda one, way: f"{one.fact(way, 'merged') / 2**20:.1f}"}
 _FILES = {"files": _fact("files"), "files of the key with most": _fact("most_files")}
 REPORT = Report(
     "on_spark/ways.jsonl",
@@ -167,6 +168,7 @@ REPORT = Report(
         (BENCHMARKS, "ways"): table,
         (BENCHMARKS, "ways summary"): summary,
         (BENCHMARKS, "forms of aggregate"): partial(by_way, family="aggregate", facts={}),
+        (BENCHMARKS, "whole keys"): partial(by_way, family="merge", facts=_MERGED),
         (BENCHMARKS, "planned balance"): balance,
         (BENCHMARKS, "planned shuffles"): planned_shuffles,
         ("docs/skewed-writes.md", "skewed writes"): partial(

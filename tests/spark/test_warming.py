@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import numba
 import pyarrow as pa
@@ -13,7 +16,7 @@ from pyspark import daemon as spark_daemon
 
 from skewless.arrays import Keys, Workers
 from skewless.spark import daemon, warming
-from skewless.spark.routing import router
+from skewless.spark.routing import router, this_task
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.this_task import Task
@@ -53,6 +56,29 @@ def test_a_daemon_that_cannot_warm_says_so_in_one_line_and_goes_on(
     assert said.out == ""  # where Spark reads the port
     assert said.err.count("\n") == 1
     assert "ValueError: unknown strategy 'no-such-strategy'" in said.err
+
+
+def test_spark_does_not_look_through_all_modules_after_each_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It collects garbage then, which takes long if numba and pandas are part of it."""
+    frozen: list[int] = []
+    monkeypatch.setattr(spark_daemon, "manager", lambda: frozen.append(gc.get_freeze_count()))
+    task = Mock(getLocalProperty=lambda name: None)
+    monkeypatch.setattr(this_task, "TaskContext", Mock(get=lambda: task))
+    monkeypatch.setattr(this_task, "_TASKS", count(1))
+    try:
+        daemon.main()
+        gc.unfreeze()
+        this_task.this_task()  # loads what it needs
+        frozen.append(gc.get_freeze_count())
+        this_task.this_task()
+        frozen.append(gc.get_freeze_count())
+    finally:
+        gc.unfreeze()
+    assert frozen[0] > 10_000
+    assert frozen[1] == 0
+    assert frozen[2] > 10_000
 
 
 def test_a_reason_of_several_lines_becomes_one(

@@ -14,6 +14,8 @@ from skewless.plumbing.arguments import shown
 # work itself takes seconds, these costs do not decide.
 #: Seconds per small record for a shuffle.
 SHUFFLE_SECONDS = 1.0e-6
+#: Seconds per byte of a large record in a shuffle, from Python and back to Python.
+BYTE_SECONDS = 1.0e-8
 #: Seconds per record that a shuffle without a key takes in addition: Spark sorts before it.
 SORT_SECONDS = 1.0e-6
 #: Seconds per record for routing in Python: nearly all of it is the transfer to Python and back.

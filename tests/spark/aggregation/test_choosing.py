@@ -50,6 +50,26 @@ def median() -> Any:
     return Median()
 
 
+def texts() -> Any:
+    class Texts(aggs.Aggregator[Any]):
+        inputs = ("v",)
+        state = result = "string"
+
+        def zero(self) -> str:
+            return ""
+
+        def update(self, state: str, records: Any) -> str:
+            return (state + "x" * 1_000 * records.num_rows)[:2_000]
+
+        def merge(self, one: str, other: str) -> str:
+            return max(one, other)
+
+        def finish(self, state: str) -> str:
+            return state
+
+    return Texts()
+
+
 @pytest.fixture(scope="module")
 def df(spark: Any) -> Any:
     """Return 4 partitions; half of the records have one key."""
@@ -97,8 +117,14 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     assert form(df, ready, "pkg") == Choice("route", "pkg", "as given")
 
 
-def timed(update_s: float, keys: float = 0.01, top: float = 0.5, merge_s: float = 1e-6) -> Sample:
-    return Sample(keys, keys / 2, top, update_s, merge_s)
+def timed(
+    update_s: float,
+    keys: float = 0.01,
+    top: float = 0.5,
+    merge_s: float = 1e-6,
+    partial_bytes: float = 16,
+) -> Sample:
+    return Sample(1 << 14, keys, keys / 2, top, update_s, merge_s, partial_bytes)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +139,10 @@ def timed(update_s: float, keys: float = 0.01, top: float = 0.5, merge_s: float 
         (Source(1, 8, 1e6, timed(1e-4, top=0.01)), "hash"),  # the same, and no key is hot
         (Source(1, 1, 1e6, timed(1e-4)), "local"),  # more workers than slots make no idle slots
         # Every record has a key of its own, and merging costs more than combining.
-        (Source(8, 8, 1e8, Sample(1.0, 1.0, 0.001, 1e-6, 2e-5)), "hash"),
+        (Source(8, 8, 1e8, timed(1e-6, keys=1.0, top=0.001, merge_s=2e-5)), "hash"),
+        # The same partial result comes from every partition, and is large.
+        (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001, partial_bytes=32_768)), "hash"),
+        (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001)), "local"),
     ],
 )
 def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None:
@@ -129,6 +158,10 @@ def test_the_sample_times_the_aggregators_and_counts_keys(
     found = known_source(wanted, 4)
     assert found is not None
     assert (found.partitions, found.slots, found.sample) == (4, 2, None)  # the answer is known
+    large = known_source(asked(df, {"s": texts()}), 4)  # a state may become large
+    assert large is not None
+    assert large.sample is not None
+    assert large.sample.partial_bytes > 1_000
     monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
     found = known_source(wanted, 4)
     assert found is not None

@@ -16,7 +16,12 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column
 
 from skewless import registry
-from skewless.diagnosis.costs import ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECONDS
+from skewless.diagnosis.costs import (
+    BYTE_SECONDS,
+    COUNT_SECONDS,
+    JOB_SECONDS,
+    SHUFFLE_SECONDS,
+)
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.asked import Asked
@@ -138,17 +143,27 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
     reading = max(1, min(source.partitions, source.slots))
     working = max(1, min(workers, source.slots))
     n = source.records
-    # Partial results of all partitions: keys come again, so their number grows ever more slowly.
-    new = (sample.keys_per_record + sample.new_keys) / 2
-    merging = n * new * sample.merge_s
     moving = n * SHUFFLE_SECONDS / reading
     updating = n * sample.update_s
-    balanced = (updating + merging) / working
+    # A plan splits few keys, and only these are merged.
+    counting = JOB_SECONDS + n * COUNT_SECONDS / reading
     return {
-        LOCAL: updating / reading + n * new * SHUFFLE_SECONDS / reading + merging / working,
+        LOCAL: updating / reading + merging_seconds(source, sample, reading, working),
         "hash": moving + updating * max(1 / working, sample.top_share),
-        DEFAULT_STRATEGY: STAGE_SECONDS + moving + n * ROUTE_SECONDS / reading + balanced,
+        DEFAULT_STRATEGY: counting + moving + updating / working,
     }
+
+
+def merging_seconds(source: Source, sample: Sample, reading: int, working: int) -> float:
+    """Return about how long the partial results of all partitions take to be moved and merged."""
+    each = source.records / max(1, source.partitions)
+    sampled = min(each, sample.records)
+    # Keys come again, so later records have fewer new ones.
+    partial_results = source.partitions * (
+        sampled * sample.keys_per_record + (each - sampled) * sample.new_keys
+    )
+    moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
+    return partial_results * (moved / reading + sample.merge_s / working)
 
 
 def _planned(records: Records, choice: Choice) -> Choice:

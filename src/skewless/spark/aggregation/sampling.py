@@ -28,11 +28,13 @@ _LOGGER = logging.getLogger("skewless")
 class Sample(NamedTuple):
     """What a sample tells: shares are those of its records, times are seconds."""
 
+    records: int
     keys_per_record: float
     new_keys: float  # share of records with a key that did not come before, at the end
     top_share: float  # of the heaviest key
     update_s: float  # to combine a record
     merge_s: float  # to merge a partial result
+    partial_bytes: float  # of a partial result
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     """Build the `Source` of a batch, from a sample if needed; None if finding out costs too much.
 
     The sample is the first 16,384 records. They come to the driver, which needs no Python process
-    of Spark's for that. There is none if every slot has a partition and there are few bytes: then
-    no form is better than "local".
+    of Spark's for that. There is none if every slot has a partition, there are few bytes, and no
+    state can grow large: then no form is better than "local".
     """
     df = asked.records.df
     # Spark Connect has no partitions here. What is not cheap would be computed twice.
@@ -64,10 +66,13 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     records = n_bytes / max(1, int(plan.schema().defaultSize()))
     source = Source(partitions, df.sparkSession.sparkContext.defaultParallelism, records)
     is_busy = partitions >= min(workers, source.slots)
-    if partitions == 0 or (is_busy and n_bytes < _SMALL_BYTES):
+    partials = asked.partials
+    is_small = n_bytes < _SMALL_BYTES and all(
+        _is_fixed(field.type) for fields in partials.states.values() for field in fields
+    )
+    if partitions == 0 or (is_busy and is_small):
         return source
     sent = df.select(*asked.sent(asked.records.key.grouped))
-    partials = asked.partials
     table = sent.limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
     if not table.num_rows:
         return source
@@ -78,6 +83,13 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     ) as error:  # of the user's class: the job will say where, and with which records
         _LOGGER.info("aggregate: the aggregators could not be timed on the driver: %s", error)
         return source
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    """Return whether all values of a type take the same few bytes."""
+    if pa.types.is_struct(kind):
+        return all(_is_fixed(field.type) for field in kind)
+    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
 
 
 def sample_of(table: pa.Table, partials: Partials) -> Sample:
@@ -98,9 +110,11 @@ def sample_of(table: pa.Table, partials: Partials) -> Sample:
         partials.merge([partial, partial])
         merged = time.perf_counter()
     return Sample(
+        records=keys.size,
         keys_per_record=counts.size / keys.size,
         new_keys=float((first >= half).sum() / max(1, keys.size - half)),
         top_share=float(counts.max() / keys.size),
         update_s=(updated - begin) / part.num_rows,
         merge_s=(merged - updated) / (2 * max(1, partial.num_rows)),
+        partial_bytes=partial.nbytes / max(1, partial.num_rows),
     )

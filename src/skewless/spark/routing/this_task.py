@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from dataclasses import dataclass
+from itertools import count
 
 from pyspark import TaskContext
 
 _SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TASKS = count(1)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ def this_task() -> Task:
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("this runs inside a Spark task only")
+    # Spark collects garbage after every task, and would look through all modules each time. After
+    # the first task of this process, they are loaded.
+    if next(_TASKS) == 2:
+        gc.collect()
+        gc.freeze()
     partition, attempt = context.partitionId(), context.taskAttemptId()
     query = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")

@@ -28,18 +28,19 @@ def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -
     counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
     be large and is counted exactly, and many partitions are thinner.
     """
-    place = F.col(_PLACE)
-    position = place.bitwiseAND(F.lit((1 << _POSITION_BITS) - 1))
-    times = F.least(F.shiftright(place, _POSITION_BITS) + 1, F.lit(n_partitions))
-    span = F.col(_SPAN)
-    # Comparisons: a logarithm of every position would take longer than to read the keys.
-    level = F.when(span < 1 << all_counted, 0)
-    for power in range(all_counted + 2, _MOST_SPAN, 2):
-        level = level.when(span < 1 << power, power - all_counted)
-    level = level.otherwise(_MOST_SPAN - all_counted)
+    # As text, since each Column is a call of the JVM, and the verbs wait for these. Comparisons: a
+    # logarithm of every position would take longer than to read the keys.
+    position = f"({_PLACE} & {(1 << _POSITION_BITS) - 1}L)"
+    times = f"least(shiftright({_PLACE}, {_POSITION_BITS}) + 1, {n_partitions})"
+    levels = [
+        f"WHEN {_SPAN} < {1 << power}L THEN {power - all_counted}"
+        for power in (all_counted, *range(all_counted + 2, _MOST_SPAN, 2))
+    ]
+    level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
     placed = df.withColumn(_PLACE, F.monotonically_increasing_id())
-    placed = placed.withColumn(_SPAN, position * times).withColumn(LEVEL, level)
-    drawn = F.xxhash64(F.lit(salt), place).bitwiseAND(stands_for() - 1) == 0
+    placed = placed.withColumn(_SPAN, F.expr(f"{position} * {times}"))
+    placed = placed.withColumn(LEVEL, F.expr(level))
+    drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0"
     return placed.where(drawn).drop(_PLACE, _SPAN)
 
 
