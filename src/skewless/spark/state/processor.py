@@ -156,8 +156,9 @@ class Processor(ABC):
         `keyed.states`. Timers of a key fire one after the other in the order of their times, before
         records of the same key are processed, and with `expires` in the same order. By default,
         states are kept without a result. A timer that is added at a time that has passed fires at
-        once if it is later than the one that fires, and otherwise in the next micro-batch. Of more
-        than 1,000 timers of a key that are due at once, the others fire in the next micro-batch.
+        once if it is later than the one that fires, and otherwise in the next micro-batch, unless
+        the ttl has passed. Of more than 1,000 timers of a key that are due at once, the others fire
+        in the next micro-batch.
         """
         return Update(None, keyed.states)
 

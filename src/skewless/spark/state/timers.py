@@ -10,11 +10,13 @@ import pyarrow.compute as pc
 
 from skewless.aggregations.columns import list_lengths, plain
 from skewless.arrays import Ints
-from skewless.spark.state.versions.state_tables import FOREVER
+from skewless.spark.state.versions.state_tables import FOREVER, NO_TIME
 
 
-def earliest(states: Any, field: str | None) -> Ints:
-    """Return the earliest timer of each state in microseconds; the largest number for none.
+def earliest(states: Any, field: str | None, after: Any = NO_TIME) -> Ints:
+    """Return the earliest timer of each state that is later than `after`, in microseconds.
+
+    The largest number if there is none.
 
     >>> moments = pa.array([[5, 3, None], [], None], pa.list_(pa.timestamp("us", "UTC")))
     >>> states = pa.StructArray.from_arrays([moments], ["at"])
@@ -24,7 +26,8 @@ def earliest(states: Any, field: str | None) -> Ints:
     found = np.full(len(states), FOREVER)
     if field is not None and len(states):
         owners, times = _listed(states, field)
-        np.minimum.at(found, owners, times)
+        is_later = times > np.broadcast_to(after, found.size)[owners]
+        np.minimum.at(found, owners[is_later], times[is_later])
     return found
 
 

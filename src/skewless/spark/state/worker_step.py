@@ -25,7 +25,7 @@ from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of, live_of
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of
 from skewless.state import MOST_WEIGHT
 
 #: How the cost of a key is measured: its records, or the seconds that they took.
@@ -33,6 +33,8 @@ Cost = Literal["records", "seconds"]
 #: How often in a row a state may end while the watermark does not change.
 _MOST_EXPIRIES = 1_000
 _ROWS_AT_ONCE = 1 << 16
+#: While states end: columns with their last `expires` that came, and the last timer that fired.
+_LAST = ("last_expires", "last_timer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ class Worked:
     n_records: int
     n_late: int
     seconds: float
+    n_rounds: int  # how often in a row states have ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,7 @@ class _Part:
     seconds: float = 0.0
     found: Found | None = None  # what was held of the keys of `changed`
     n_second: Ints | None = None  # records of the second stream
+    n_rounds: int = 0  # how often in a row states have ended
 
 
 @dataclass(frozen=True)
@@ -144,46 +148,46 @@ class Work:
     def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
         """Return the outcome for states that have expired, by `expires`, a timer or the ttl.
 
-        The earliest of them counts, even if the watermark has passed several. A state that is kept
-        may end again by `now`, up to `at_once` times.
+        They come in the order of their times, even if the watermark has passed several. A state
+        that is kept may end again by `now`, up to `at_once` times. An `expires` must be later than
+        the last one that came, and a timer later than the last one that fired: otherwise a state
+        would come here without end. Earlier ones wait for the next micro-batch.
         """
         layout, limit = self.layout, NO_TIME if now is None else now
         calls: list[tuple[pa.Table, _Part]] = []
         tables: list[pa.Table] = []
-        while due.num_rows and at_once:
-            at_once -= 1
-            states = layout.states(due)
-            expires, fires = self._expires(states), earliest(states, self.shape.timers)
+        due, n_rounds = _with_last(due, *[np.full(due.num_rows, NO_TIME)] * 2), 0
+        while due.num_rows:
+            last = [state_tables.column_of(due, name).to_numpy() for name in _LAST]
+            expires, fires = self._next(layout.states(due), *last)
             idle_from = self._idle_from(state_tables.seen_of(due))
-            own = (expires <= limit) & (expires <= idle_from)
-            tables.append(state_tables.forgotten(layout, due.filter(pa.array(~own))))
+            own = np.minimum(expires, fires) <= np.minimum(idle_from, limit)
+            gone = due.filter(pa.array(~own & (idle_from <= limit)))
+            tables.append(state_tables.forgotten(layout, gone))
+            if n_rounds == at_once or not own.any():
+                break
+            n_rounds += 1
             left = []
-            for by_timer in (False, True):
-                which = own & ((fires == expires) == by_timer)
+            for by_timer, which in enumerate((own & (expires < fires), own & (fires <= expires))):
                 if not which.any():
                     continue
-                chosen, ends = due.filter(pa.array(which)), expires[which]
-                call = self._ending(chosen, ends if by_timer else None, now)
+                chosen, times = due.filter(pa.array(which)), (expires, fires)[by_timer][which]
+                call = self._ending(chosen, times if by_timer else None, now)
                 calls.append((chosen, call))
-                states = layout.states(call.changed)
-                until, idle = self._expires(states), idle_from[which] <= limit
-                # After a timer, `expires` may follow at the same time.
-                renewed = (earliest(states, self.shape.timers) if by_timer else until) > ends
-                # A state that is kept unchanged would come here without end, and the ttl would
-                # never end it. So it comes again in the next micro-batch, unless the ttl has
-                # passed.
-                gone = chosen.filter(pa.array(idle & ~renewed))
-                tables += [call.changed, state_tables.forgotten(layout, gone)]
-                again = live_of(call.changed) & renewed & ((until <= limit) | idle)
-                left.append(call.changed.filter(pa.array(again)))
+                tables.append(call.changed)
+                known = [one[which] for one in last]
+                known[by_timer] = times
+                left.append(_with_last(call.changed, *known))
             due = layout.newest(left)
+            due = due.filter(due.column(LIVE))
         changed = layout.newest(tables)
         nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
         for chosen, call in calls:
             costs[layout.find(changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
-        return _Part(pa.concat_tables(results), changed, nothing, nothing, costs, seconds)
+        whole = pa.concat_tables(results)
+        return _Part(whole, changed, nothing, nothing, costs, seconds, n_rounds=n_rounds)
 
     def _ending(self, rows: pa.Table, fired: Ints | None, now: int | None) -> _Part:
         """Call the processor for states that end; `fired` are the times of timers."""
@@ -296,14 +300,14 @@ class Work:
         parts: Floats = seconds * shares / shares.sum()
         return parts
 
-    def _expires(self, states: Any) -> Ints:
-        """Read the ends of states from their field `expires` and from their timers."""
-        timers = earliest(states, self.shape.timers)
+    def _next(self, states: Any, expired: Any = NO_TIME, fired: Any = NO_TIME) -> tuple[Ints, Ints]:
+        """Read the `expires` of states and their earliest timers, both later than the last ones."""
+        fires = earliest(states, self.shape.timers, fired)
         if EXPIRES not in self.shape.state.names:
-            return timers
-        ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
-        earlier: Ints = np.minimum(ends.fill_null(FOREVER).to_numpy(zero_copy_only=False), timers)
-        return earlier
+            return np.full(len(states), FOREVER), fires
+        column = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
+        ends = column.fill_null(FOREVER).to_numpy(zero_copy_only=False)
+        return np.where(ends > expired, ends, FOREVER), fires
 
     def _idle_from(self, seen: Ints) -> Ints:
         """Compute the ends of states by the ttl, if no record comes."""
@@ -315,7 +319,7 @@ class Work:
 
     def _until(self, states: Any, seen: Ints) -> Ints:
         """Compute the ends of states, by `expires` or by the ttl."""
-        until: Ints = np.minimum(self._expires(states), self._idle_from(seen))
+        until: Ints = np.minimum(np.minimum(*self._next(states)), self._idle_from(seen))
         return until
 
     def renewed(self, table: pa.Table) -> pa.Table:
@@ -331,17 +335,17 @@ class Work:
         stop.
         """
         nothing = self.sent.schema.empty_table()
-        n_calls = 0
+        most = _MOST_EXPIRIES
         while (state_tables.until_of(states) <= now).any():
-            if n_calls == _MOST_EXPIRIES:
+            if most <= 0:
                 raise RuntimeError(
                     f"{self.shape.name}: on_expiry was called {_MOST_EXPIRIES:,} times, and still "
                     "keeps states whose `expires` has passed, or on_timer those with a timer that "
                     "has: return a null state for them, or leave out the time"
                 )
-            n_calls += 1
             held = HeldState(self.layout, arrived=states)
-            worked = self.do(nothing, held, None, now, expiries=1)
+            worked = self.do(nothing, held, None, now, expiries=most)
+            most -= max(worked.n_rounds, 1)
             states = self.layout.newest([states, worked.changed])
             states = states.filter(states.column(LIVE)).combine_chunks()
             yield worked.results, states
@@ -386,7 +390,14 @@ class Work:
             n_records=int(update.counts.sum()),
             n_late=n_late,
             seconds=expiry.seconds + update.seconds,
+            n_rounds=expiry.n_rounds,
         )
+
+
+def _with_last(table: pa.Table, expired: Ints, fired: Ints) -> pa.Table:
+    for name, times in zip(_LAST, (expired, fired), strict=True):
+        table = table.append_column(name, pa.array(times))
+    return table
 
 
 def _flags(records: pa.Table, name: str) -> Flags:
