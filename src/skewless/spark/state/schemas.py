@@ -50,6 +50,12 @@ class Shape:
         return arrow_schema(self.result, "result_schema")
 
     @property
+    def span(self) -> int | None:
+        """How long items of lists are held, in microseconds, if each is stored as a row."""
+        span: int | None = getattr(self.processor, "holds_rows_for", None)
+        return span
+
+    @property
     def name(self) -> str:
         """The class of the processor, for messages."""
         return type(self.processor).__name__

@@ -17,15 +17,25 @@ from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
 from skewless.spark.state.late_records import late_schema, rows_with_late
+from skewless.spark.state.operators.held_rows import later
+from skewless.spark.state.outcomes import Part, Worked
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
+from skewless.spark.state.row_step import rows_worked
 from skewless.spark.state.schemas import EXPIRES, Shape
 from skewless.spark.state.timers import earliest, without
 from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    LIVE,
+    NO_TIME,
+    TIME,
+    hashes_of,
+    live_of,
+)
 from skewless.state import MOST_WEIGHT
 
 #: How the cost of a key is measured: its records, or the seconds that they took.
@@ -35,46 +45,6 @@ _MOST_EXPIRIES = 1_000
 _ROWS_AT_ONCE = 1 << 16
 #: While states end: columns with their last `expires` that came, and the last timer that fired.
 _LAST = ("last_expires", "last_timer")
-
-
-@dataclass(frozen=True, eq=False)
-class Worked:
-    """The outcome of one batch on one worker.
-
-    The arrays have one number per row of `changed`, which has a row for each key that had records
-    or whose state expired.
-    """
-
-    results: pa.Table
-    changed: pa.Table
-    was_held: Any  # flags
-    old_bytes: Ints
-    new_bytes: Ints
-    counts: Ints  # records
-    work: Ints  # records, or what was done for them if that is more
-    costs: Floats
-    n_second: Ints  # records of the second stream, if there is one
-    latest: int | None  # time of a record, in microseconds
-    latest_second: int | None  # the same for the second stream, if there is one
-    n_records: int
-    n_late: int
-    seconds: float
-    n_rounds: int  # how often in a row states have ended
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The outcome of one call of the processor; `changed` is in the order of the keys."""
-
-    results: pa.Table
-    changed: pa.Table
-    counts: Ints
-    work: Ints
-    costs: Floats
-    seconds: float = 0.0
-    found: Found | None = None  # what was held of the keys of `changed`
-    n_second: Ints | None = None  # records of the second stream
-    n_rounds: int = 0  # how often in a row states have ended
 
 
 @dataclass(frozen=True)
@@ -91,7 +61,9 @@ class Work:
     def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
         shape = self.shape
-        return state_tables.StateLayout(self.sent.key_schema, shape.state_arrow, shape.renamed)
+        return state_tables.StateLayout(
+            self.sent.key_schema, shape.state_arrow, shape.renamed, shape.span is not None
+        )
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -113,12 +85,13 @@ class Work:
         before: int | None,
         now: int | None,
         *,
+        batch: int = 0,
         expiries: int = _MOST_EXPIRIES,
     ) -> Worked:
         """Return the outcome for these records; `before` and `now` are watermarks.
 
         Expired states are processed first, because the records are all later. `expiries` is how
-        often in a row a state may end.
+        often in a row a state may end. `batch` is another number in each micro-batch.
         """
         times = times_of(records, self.sent)
         latest, second, late = None, None, records.slice(0, 0)
@@ -128,9 +101,13 @@ class Work:
             if not stays.all():
                 late = records.filter(pa.array(~stays))
                 records, times = records.filter(pa.array(stays)), times[stays]
-        expiry = self._ended(held.ended(before, now), now, expiries)
-        update = self._updated(records, times, held, expiry.changed, now)
-        worked = self._joined(held, expiry, update, (latest, second), late.num_rows)
+        due = held.ended(before, now)
+        if self.layout.rows:
+            worked = rows_worked(self, grouped(records, times, self.sent), held, due, now, batch)
+        else:
+            expiry = self._ended(due, now, expiries)
+            worked = self._joined(held, expiry, *self._updated(records, times, held, expiry, now))
+        worked = replace(worked, latest=latest, latest_second=second, n_late=late.num_rows)
         if self.late_column is None:
             return worked
         rows = rows_with_late(worked.results, late, self.result_schema, self.sent)
@@ -138,14 +115,11 @@ class Work:
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
-        name = self.shape.processor.second_stream
-        flags = np.zeros(times.size, np.bool_)
-        if name is not None:
-            flags = _flags(only_records(records, self.sent), name)
+        flags = self.are_second(only_records(records, self.sent))
         first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
-    def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
+    def _ended(self, due: pa.Table, now: int | None, at_once: int) -> Part:
         """Return the outcome for states that have expired, by `expires`, a timer or the ttl.
 
         They come in the order of their times, even if the watermark has passed several. A state
@@ -154,7 +128,7 @@ class Work:
         would come here without end. Earlier ones wait for the next micro-batch.
         """
         layout, limit = self.layout, NO_TIME if now is None else now
-        calls: list[tuple[pa.Table, _Part]] = []
+        calls: list[tuple[pa.Table, Part]] = []
         tables: list[pa.Table] = []
         due, n_rounds = _with_last(due, *[np.full(due.num_rows, NO_TIME)] * 2), 0
         while due.num_rows:
@@ -187,9 +161,9 @@ class Work:
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
         whole = pa.concat_tables(results)
-        return _Part(whole, changed, nothing, nothing, costs, seconds, n_rounds=n_rounds)
+        return Part(whole, changed, nothing, nothing, costs, seconds, n_rounds=n_rounds)
 
-    def _ending(self, rows: pa.Table, fired: Ints | None, now: int | None) -> _Part:
+    def _ending(self, rows: pa.Table, fired: Ints | None, now: int | None) -> Part:
         """Call the processor for states that end; `fired` are the times of timers."""
         keyed = self._without_records(self.layout.keys(rows), rows, now)
         method = self.shape.processor.on_expiry
@@ -202,15 +176,19 @@ class Work:
         return self._called(keyed, hashes_of(rows), state_tables.seen_of(rows), method)
 
     def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
+        return self.keyed_without_records(keys, self.layout.states(rows), now)
+
+    def keyed_without_records(self, keys: list[Any], states: Any, now: int | None) -> KeyedRecords:
+        """Return keys with their states, as methods get them that get no records."""
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
-        starts, states = np.zeros(rows.num_rows + 1, np.int64), self.layout.states(rows)
+        starts = np.zeros(len(states) + 1, np.int64)
         return KeyedRecords(self._key_table(keys), nothing, starts, states, moment(now))
 
     def _updated(
-        self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
-    ) -> _Part:
-        """Return the outcome for the records; `ended` are states that expiry has just changed."""
-        group = grouped(records, times, self.sent)
+        self, records: pa.Table, times: Ints | None, held: HeldState, expiry: Part, now: Any
+    ) -> tuple[Part, Found]:
+        """Return the outcome for the records after states have expired, and what was held."""
+        group, ended = grouped(records, times, self.sent), expiry.changed
         found = held.find(group.hashes, group.keys)
         states, seen = found.states, found.seen
         rows = self.layout.find(ended, group.hashes, group.keys)
@@ -219,46 +197,70 @@ class Work:
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
             seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
-        keys = self._key_table(group.keys)
-        keyed = KeyedRecords(keys, group.records, group.starts, states, moment(now))
+        keyed = self.keyed(group, states, now)
         seen = np.maximum(seen, group.latest())
         part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
-        return replace(part, found=found, n_second=self._of_second_stream(group))
+        return replace(part, n_second=self.of_second_stream(group)), found
 
-    def _of_second_stream(self, group: Grouped) -> Ints:
+    def keyed(self, group: Grouped, states: Any, now: int | None) -> KeyedRecords:
+        """Return records with the states of their keys, as `update` gets them."""
+        keys = self._key_table(group.keys)
+        return KeyedRecords(keys, group.records, group.starts, states, moment(now))
+
+    def of_second_stream(self, group: Grouped) -> Ints:
         """Return for each key its records of the second stream."""
         if self.shape.processor.second_stream is None or not group.hashes.size:
             return np.zeros(group.hashes.size, np.int64)
-        flags = _flags(group.records, self.shape.processor.second_stream)
-        counts: Ints = np.add.reduceat(flags.astype(np.int64), group.starts[:-1])
+        flags = self.are_second(group.records).astype(np.int64)
+        counts: Ints = np.add.reduceat(flags, group.starts[:-1])
         return counts
 
-    def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
-        """Return the first rows of a new part of these keys, which are spread now.
+    def are_second(self, records: pa.Table) -> Flags:
+        """Return which records are of the second stream."""
+        name = self.shape.processor.second_stream
+        if name is None:
+            return np.zeros(records.num_rows, np.bool_)
+        flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
+        return flags
 
-        `rows` are the states of the keys' parts 0. The new part gets the rows that they hold of the
-        second stream, or of the first one.
+    def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
+        """Return the first rows of a new part of keys, which are spread now.
+
+        `rows` are those of the keys' parts 0. The new part gets what they hold of the second
+        stream, or of the first one.
         """
         layout = self.layout
-        rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
-        *keys, parts = layout.keys(rows)
-        keys.append(pa.array(np.full(len(parts), number), parts.type))
-        keyed = self._without_records(keys, rows, None)
-        shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
-        states = self.shape.states_of(Update(None, shared), keyed)
-        hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
-        seen = state_tables.seen_of(rows)
-        table = layout.table(hashes, keys, states, self._until(states, seen), seen)
-        return table.filter(table.column(LIVE))
+        mine = state_tables.column_of(rows, state_tables.LIST).to_numpy() == int(second)
+        rows = rows.filter(pa.array((layout.keys(rows)[-1].to_numpy() == 0) & mine))
+        parts = np.full(rows.num_rows, number, np.int32)
+        for name, column in (
+            (state_tables.HASH, part_hashes(hashes_of(rows), parts)),
+            (layout.key_names[-1], parts),
+        ):
+            place = layout.schema.get_field_index(name)
+            field = layout.schema.field(place)
+            rows = rows.set_column(place, field, pa.array(column, field.type))
+        return layout.sorted(rows)
 
     def _called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
-    ) -> _Part:
+    ) -> Part:
         """Call the processor for some keys and build the outcome; without keys, do not call it."""
         layout, counts = self.layout, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
-            return _Part(none, layout.empty(), counts, counts, np.empty(0))
+            return Part(none, layout.empty(), counts, counts, np.empty(0))
+        results, states, update, seconds = self.call(keyed, method)
+        until = self._until(states, seen)
+        keys = [column.combine_chunks() for column in keyed.keys.columns]
+        changed = layout.table(hashes, keys, states, until, seen)
+        work = counts if update.work is None else np.maximum(counts, update.work)
+        return Part(results, changed, counts, work, self.costs(update, work, seconds), seconds)
+
+    def call(
+        self, keyed: KeyedRecords, method: Callable[[Any], Update]
+    ) -> tuple[pa.Table, Any, Update, float]:
+        """Call the processor for some keys; return results and states, all of it, and seconds."""
         begin = time.perf_counter()
         try:
             update = method(keyed)
@@ -274,14 +276,9 @@ class Work:
                 f"{self.shape.name}: a column of results or states of a worker would hold more "
                 f"than Arrow's 2 GiB: {FEWER_RECORDS}"
             ) from error
-        seconds = time.perf_counter() - begin
-        until = self._until(states, seen)
-        keys = [column.combine_chunks() for column in keyed.keys.columns]
-        changed = layout.table(hashes, keys, states, until, seen)
-        work = counts if update.work is None else np.maximum(counts, update.work)
-        return _Part(results, changed, counts, work, self._costs(update, work, seconds), seconds)
+        return results, states, update, time.perf_counter() - begin
 
-    def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
+    def costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
         """Return the cost of each key; seconds of the whole call are divided by what was done."""
         if self.cost == "records":
             return counts.astype(np.float64)
@@ -324,7 +321,10 @@ class Work:
 
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
-        until = self._until(self.layout.states(table), state_tables.seen_of(table))
+        if self.shape.span is not None:
+            until = later(state_tables.column_of(table, TIME).to_numpy(), self.shape.span)
+        else:
+            until = self._until(self.layout.states(table), state_tables.seen_of(table))
         place = table.schema.get_field_index(state_tables.UNTIL)
         return table.set_column(place, self.layout.schema.field(place), pa.array(until, pa.int64()))
 
@@ -353,9 +353,7 @@ class Work:
     def _key_table(self, keys: list[Any]) -> pa.Table:
         return pa.table(keys, schema=self.layout.key)
 
-    def _joined(
-        self, held: HeldState, expiry: _Part, update: _Part, latest: Any, n_late: int
-    ) -> Worked:
+    def _joined(self, held: HeldState, expiry: Part, update: Part, found: Found) -> Worked:
         """Return both parts as one; a key that is in both counts by its update."""
         layout = self.layout
         changed = layout.newest([expiry.changed, update.changed])
@@ -372,23 +370,18 @@ class Work:
             for total, numbers in zip(sums, own, strict=True):
                 total[at] += numbers
         # Without expiry, the rows are those that the update has looked up.
-        found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
-        assert found is not None
-        counts, work, costs, n_second = sums
+        before = held.find(hashes, keys) if expiry.changed.num_rows else found
+        is_live, sizes = live_of(changed), weight(layout, changed)
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
-            changed,
-            found.is_held,
-            found.bytes,
-            weight(layout, changed),
-            counts,
-            work,
-            costs,
-            n_second,
-            latest[0],
-            latest[1],
-            n_records=int(update.counts.sum()),
-            n_late=n_late,
+            # Only keys that had a state before or have one now leave a trace.
+            changed.filter(pa.array(before.is_held | is_live)),
+            int(is_live.sum()) - int(before.is_held.sum()),
+            int(sizes.sum()) - int(before.bytes.sum()),
+            hashes,
+            keys,
+            sizes,
+            *sums,
             seconds=expiry.seconds + update.seconds,
             n_rounds=expiry.n_rounds,
         )
@@ -398,9 +391,3 @@ def _with_last(table: pa.Table, expired: Ints, fired: Ints) -> pa.Table:
     for name, times in zip(_LAST, (expired, fired), strict=True):
         table = table.append_column(name, pa.array(times))
     return table
-
-
-def _flags(records: pa.Table, name: str) -> Flags:
-    """Return which records are of the second stream."""
-    flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
-    return flags
