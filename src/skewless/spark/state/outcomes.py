@@ -34,6 +34,7 @@ class Worked:
     latest: int | None = None  # time of a record, in microseconds
     latest_second: int | None = None  # the same for the second stream, if there is one
     n_late: int = 0
+    failed: Any = None  # errors of keys, as structs
 
     @property
     def n_records(self) -> int:
@@ -53,3 +54,4 @@ class Part:
     seconds: float = 0.0
     n_second: Ints | None = None  # records of the second stream
     n_rounds: int = 0  # how often in a row states have ended
+    failed: Any = None  # errors of keys, as structs

@@ -88,7 +88,7 @@ def _ended(
     due, codes, heads = row_tables.by_key(layout, due)
     keys = [key.take(pa.array(heads)) for key in layout.keys(due)]
     states = row_tables.in_lists(layout, due, codes, heads.size)
-    keyed = work.keyed_without_records(keys, states, now)
+    keyed = work.without_records(keys, states, now)
     results, states, _, seconds = work.call(keyed, work.shape.processor.on_expiry)
     hashes, parts = hashes_of(due)[heads], [forgotten(layout, due)]
     for number, (items, owners) in enumerate(row_tables.items_of(layout, states)):

@@ -15,21 +15,29 @@ import pyarrow as pa
 from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
+from skewless.spark.state.endings import ended, until
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
-from skewless.spark.state.late_records import late_schema, rows_with_late
 from skewless.spark.state.operators.held_rows import later
 from skewless.spark.state.outcomes import Part, Worked
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.row_step import rows_worked
-from skewless.spark.state.schemas import EXPIRES, Shape
-from skewless.spark.state.timers import earliest, without
+from skewless.spark.state.schemas import Shape
+from skewless.spark.state.side_rows import (
+    error_structs,
+    error_type,
+    failing,
+    late_structs,
+    late_type,
+    rows_with_sides,
+    schema_with_sides,
+    some_keys,
+)
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
+from skewless.spark.state.versions.column_room import FEWER_RECORDS, ColumnTooLarge, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import (
-    FOREVER,
     LIVE,
     NO_TIME,
     TIME,
@@ -43,8 +51,6 @@ Cost = Literal["records", "seconds"]
 #: How often in a row a state may end while the watermark does not change.
 _MOST_EXPIRIES = 1_000
 _ROWS_AT_ONCE = 1 << 16
-#: While states end: columns with their last `expires` that came, and the last timer that fired.
-_LAST = ("last_expires", "last_timer")
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Work:
     cost: Cost = "records"
     batch_column: str | None = None  # has the number of the micro-batch
     late_column: str | None = None  # has the late records
+    errors_column: str | None = None  # has the errors of keys; None: an error ends the query
 
     @cached_property
     def layout(self) -> state_tables.StateLayout:
@@ -68,7 +75,9 @@ class Work:
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of `Worked.results`."""
-        return late_schema(self.shape.result_arrow, self.late_column, self.sent)
+        sides = [(self.late_column, late_type(self.sent))]
+        sides.append((self.errors_column, error_type(self.sent.key_schema)))
+        return schema_with_sides(self.shape.result_arrow, sides)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -105,12 +114,17 @@ class Work:
         if self.layout.rows:
             worked = rows_worked(self, grouped(records, times, self.sent), held, due, now, batch)
         else:
-            expiry = self._ended(due, now, expiries)
+            expiry = ended(self, due, now, expiries)
             worked = self._joined(held, expiry, *self._updated(records, times, held, expiry, now))
         worked = replace(worked, latest=latest, latest_second=second, n_late=late.num_rows)
-        if self.late_column is None:
-            return worked
-        rows = rows_with_late(worked.results, late, self.result_schema, self.sent)
+        sides = (
+            {} if self.late_column is None else {self.late_column: late_structs(late, self.sent)}
+        )
+        if self.errors_column is not None and worked.failed is not None:
+            sides[self.errors_column] = worked.failed
+        rows = worked.results
+        if self.late_column is not None or self.errors_column is not None:
+            rows = rows_with_sides(rows, sides, self.result_schema)
         return replace(worked, results=rows)
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
@@ -119,67 +133,8 @@ class Work:
         first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
-    def _ended(self, due: pa.Table, now: int | None, at_once: int) -> Part:
-        """Return the outcome for states that have expired, by `expires`, a timer or the ttl.
-
-        They come in the order of their times, even if the watermark has passed several. A state
-        that is kept may end again by `now`, up to `at_once` times. An `expires` must be later than
-        the last one that came, and a timer later than the last one that fired: otherwise a state
-        would come here without end. Earlier ones wait for the next micro-batch.
-        """
-        layout, limit = self.layout, NO_TIME if now is None else now
-        calls: list[tuple[pa.Table, Part]] = []
-        tables: list[pa.Table] = []
-        due, n_rounds = _with_last(due, *[np.full(due.num_rows, NO_TIME)] * 2), 0
-        while due.num_rows:
-            last = [state_tables.column_of(due, name).to_numpy() for name in _LAST]
-            expires, fires = self._next(layout.states(due), *last)
-            idle_from = self._idle_from(state_tables.seen_of(due))
-            own = np.minimum(expires, fires) <= np.minimum(idle_from, limit)
-            gone = due.filter(pa.array(~own & (idle_from <= limit)))
-            tables.append(state_tables.forgotten(layout, gone))
-            if n_rounds == at_once or not own.any():
-                break
-            n_rounds += 1
-            left = []
-            for by_timer, which in enumerate((own & (expires < fires), own & (fires <= expires))):
-                if not which.any():
-                    continue
-                chosen, times = due.filter(pa.array(which)), (expires, fires)[by_timer][which]
-                call = self._ending(chosen, times if by_timer else None, now)
-                calls.append((chosen, call))
-                tables.append(call.changed)
-                known = [one[which] for one in last]
-                known[by_timer] = times
-                left.append(_with_last(call.changed, *known))
-            due = layout.newest(left)
-            due = due.filter(due.column(LIVE))
-        changed = layout.newest(tables)
-        nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
-        for chosen, call in calls:
-            costs[layout.find(changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
-        results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
-        seconds = sum(call.seconds for _, call in calls)
-        whole = pa.concat_tables(results)
-        return Part(whole, changed, nothing, nothing, costs, seconds, n_rounds=n_rounds)
-
-    def _ending(self, rows: pa.Table, fired: Ints | None, now: int | None) -> Part:
-        """Call the processor for states that end; `fired` are the times of timers."""
-        keyed = self._without_records(self.layout.keys(rows), rows, now)
-        method = self.shape.processor.on_expiry
-        if fired is not None and self.shape.timers is not None:
-            states = without(keyed.states, self.shape.timers, fired)
-            times = pa.array(fired).cast(pa.timestamp("us", "UTC"))
-            keyed = replace(keyed, states=states, times=times)
-            method = self.shape.processor.on_timer
-        # Expiry does not count as a record: the ttl counts from the last record.
-        return self._called(keyed, hashes_of(rows), state_tables.seen_of(rows), method)
-
-    def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
-        return self.keyed_without_records(keys, self.layout.states(rows), now)
-
-    def keyed_without_records(self, keys: list[Any], states: Any, now: int | None) -> KeyedRecords:
-        """Return keys with their states, as methods get them that get no records."""
+    def without_records(self, keys: list[Any], states: Any, now: int | None) -> KeyedRecords:
+        """Return keys with their states, for methods that get no records."""
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
         starts = np.zeros(len(states) + 1, np.int64)
         return KeyedRecords(self._key_table(keys), nothing, starts, states, moment(now))
@@ -197,10 +152,48 @@ class Work:
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
             seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
-        keyed = self.keyed(group, states, now)
-        seen = np.maximum(seen, group.latest())
-        part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
+        keyed, update = self.keyed(group, states, now), self.shape.processor.update
+        latest = np.maximum(seen, group.latest())
+        try:
+            part = self.called(keyed, group.hashes, latest, update)
+        except (MemoryError, ColumnTooLarge):
+            raise
+        except Exception as error:
+            if self.errors_column is None:
+                raise
+            failed = failing(keyed, lambda some: self.call(some, update), error)
+            part = self._without_failing(keyed, group.hashes, seen, latest, failed)
         return replace(part, n_second=self.of_second_stream(group)), found
+
+    def _without_failing(
+        self,
+        keyed: KeyedRecords,
+        hashes: Keys,
+        seen: Ints,
+        latest: Ints,
+        failed: dict[int, Exception],
+    ) -> Part:
+        """Return the outcome if some keys fail: their states stay as they were."""
+        bad = np.array(sorted(failed), np.int64)
+        good = np.setdiff1d(np.arange(len(keyed)), bad)
+        update = self.shape.processor.update
+        part = self.called(some_keys(keyed, good), hashes[good], latest[good], update)
+        rest = some_keys(keyed, bad)
+        keys = [column.combine_chunks() for column in rest.keys.columns]
+        ends = until(self.shape, rest.states, seen[bad])
+        kept = self.layout.table(hashes[bad], keys, rest.states, ends, seen[bad])
+        order = pa.array(np.argsort(np.concatenate([good, bad])))
+        counts = np.diff(keyed.starts)
+        work, costs = counts.copy(), counts * float(self.cost == "records")
+        work[good], costs[good] = part.work, part.costs
+        return replace(
+            part,
+            changed=pa.concat_tables([part.changed, kept]).combine_chunks().take(order),
+            counts=counts,
+            work=work,
+            costs=costs,
+            failed=error_structs(keyed.keys, failed),
+        )
 
     def keyed(self, group: Grouped, states: Any, now: int | None) -> KeyedRecords:
         """Return records with the states of their keys, as `update` gets them."""
@@ -242,7 +235,7 @@ class Work:
             rows = rows.set_column(place, field, pa.array(column, field.type))
         return layout.sorted(rows)
 
-    def _called(
+    def called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
     ) -> Part:
         """Call the processor for some keys and build the outcome; without keys, do not call it."""
@@ -251,9 +244,9 @@ class Work:
             none = self.shape.result_arrow.empty_table()
             return Part(none, layout.empty(), counts, counts, np.empty(0))
         results, states, update, seconds = self.call(keyed, method)
-        until = self._until(states, seen)
+        ends = until(self.shape, states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
-        changed = layout.table(hashes, keys, states, until, seen)
+        changed = layout.table(hashes, keys, states, ends, seen)
         work = counts if update.work is None else np.maximum(counts, update.work)
         return Part(results, changed, counts, work, self.costs(update, work, seconds), seconds)
 
@@ -272,7 +265,7 @@ class Work:
         except pa.ArrowException as error:
             if not is_too_large(error):
                 raise
-            raise RuntimeError(
+            raise ColumnTooLarge(
                 f"{self.shape.name}: a column of results or states of a worker would hold more "
                 f"than Arrow's 2 GiB: {FEWER_RECORDS}"
             ) from error
@@ -297,36 +290,14 @@ class Work:
         parts: Floats = seconds * shares / shares.sum()
         return parts
 
-    def _next(self, states: Any, expired: Any = NO_TIME, fired: Any = NO_TIME) -> tuple[Ints, Ints]:
-        """Read the `expires` of states and their earliest timers, both later than the last ones."""
-        fires = earliest(states, self.shape.timers, fired)
-        if EXPIRES not in self.shape.state.names:
-            return np.full(len(states), FOREVER), fires
-        column = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
-        ends = column.fill_null(FOREVER).to_numpy(zero_copy_only=False)
-        return np.where(ends > expired, ends, FOREVER), fires
-
-    def _idle_from(self, seen: Ints) -> Ints:
-        """Compute the ends of states by the ttl, if no record comes."""
-        ends = np.full(seen.size, FOREVER)
-        if self.shape.ttl is not None:
-            known = seen != NO_TIME
-            ends[known] = np.minimum(seen[known], FOREVER - self.shape.ttl) + self.shape.ttl
-        return ends
-
-    def _until(self, states: Any, seen: Ints) -> Ints:
-        """Compute the ends of states, by `expires` or by the ttl."""
-        until: Ints = np.minimum(np.minimum(*self._next(states)), self._idle_from(seen))
-        return until
-
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
         if self.shape.span is not None:
-            until = later(state_tables.column_of(table, TIME).to_numpy(), self.shape.span)
+            ends = later(state_tables.column_of(table, TIME).to_numpy(), self.shape.span)
         else:
-            until = self._until(self.layout.states(table), state_tables.seen_of(table))
+            ends = until(self.shape, self.layout.states(table), state_tables.seen_of(table))
         place = table.schema.get_field_index(state_tables.UNTIL)
-        return table.set_column(place, self.layout.schema.field(place), pa.array(until, pa.int64()))
+        return table.set_column(place, self.layout.schema.field(place), pa.array(ends, pa.int64()))
 
     def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield results and the states that are left, until no state expires by `now`.
@@ -384,10 +355,5 @@ class Work:
             *sums,
             seconds=expiry.seconds + update.seconds,
             n_rounds=expiry.n_rounds,
+            failed=update.failed,
         )
-
-
-def _with_last(table: pa.Table, expired: Ints, fired: Ints) -> pa.Table:
-    for name, times in zip(_LAST, (expired, fired), strict=True):
-        table = table.append_column(name, pa.array(times))
-    return table

@@ -91,7 +91,7 @@ def test_large_files_are_left_out_when_their_rows_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """No file is small enough to be merged, so each micro-batch adds one."""
-    monkeypatch.setattr(version_files, "_LARGE", 0)
+    monkeypatch.setattr(version_files, "_MERGED_BYTES", 0)
     batches, tables = sides_of(16, 8)
     one = Query(
         tmp_path,

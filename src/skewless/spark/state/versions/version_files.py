@@ -45,9 +45,9 @@ NOT_A_PARTITION = (
 )
 #: A file is merged into the one above it while it has at most this many times its rows.
 _MERGE_FACTOR = 2
-#: If a key has several rows, a file of more bytes is not merged again: it is left out when all its
-#: rows have ended. So a worker merges at most a few times as many bytes in one micro-batch.
-_LARGE = 64 << 20
+#: If a key has several rows, files are merged up to so many bytes. A larger file stays as it is,
+#: until all its rows have ended.
+_MERGED_BYTES = 64 << 20
 #: Files of local disks that a process keeps open; their content stays on disk until it is read.
 _OPEN_FILES = 128
 #: Files of other filesystems are completely in memory, so their bytes are limited.
@@ -259,12 +259,13 @@ def merged(
     `names` and `files` are those of the state so far, from the bottom up. `now` is the watermark,
     by which `changed` says of all rows that have ended.
     """
-    first, n_below, n_rows = 0, len(files), changed.num_rows
+    first, n_below, n_rows, n_bytes = 0, len(files), changed.num_rows, changed.nbytes
     if layout.rows and now is not None:
         while first < n_below and files[first].about.get("last", FOREVER) <= now:
             first += 1  # nothing lies below it that its rows hide
     while n_below > first and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
-        if layout.rows and files[n_below - 1].table.nbytes > _LARGE:
+        n_bytes += files[n_below - 1].table.nbytes
+        if layout.rows and n_bytes > _MERGED_BYTES:
             break
         n_below -= 1
         n_rows += files[n_below].table.num_rows
