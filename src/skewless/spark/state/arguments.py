@@ -288,7 +288,12 @@ def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
             raise ValueError(
                 f"{what}: column {second!r} must be boolean, not {kind.simpleString()}"
             )
-    if records.is_stream and shape.expires and not has_watermark:
+    if shape.follows_clock and has_watermark:
+        raise ValueError(
+            f"watermark: {name} has clock = 'processing', so states end by the time of the "
+            "micro-batch: leave out watermark=, or the clock"
+        )
+    if records.is_stream and shape.expires and not (has_watermark or shape.follows_clock):
         why = "ttl" if shape.ttl is not None else "timers" if shape.timers else "a field 'expires'"
         raise ValueError(
             f"watermark: {name} has {why}, and states end by the watermark: give "

@@ -23,8 +23,8 @@ from skewless.plumbing.broken_laws import require_kept
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
-from skewless.spark.state.versions import row_tables
 from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE
 from skewless.spark.state.worker_step import Work
 
@@ -66,6 +66,8 @@ class Trial:
         for batch, (begin, end) in enumerate(itertools.pairwise(edges)):
             part = self._sent(records.slice(begin, end - begin))
             now = None if latest is None else latest - delay
+            if self.shape.follows_clock:
+                now = 0  # time stands still
             salt = int(rng.integers(1 << 62)) | 1
             rows, kept = [], []
             for worker in range(workers):
@@ -245,14 +247,9 @@ def _copied(shape: Shape) -> Shape:
 
 
 def _described(layout: Any, states: pa.Table) -> Rows:
-    if layout.rows:
-        states, codes, heads = row_tables.by_key(layout, states)
-        held = row_tables.in_lists(layout, states, codes, heads.size).to_pylist()
-        states = states.take(pa.array(heads))
-    else:
-        held = layout.states(states).to_pylist()
+    states, held, _ = states_by_key(layout, states)
     keys = pa.table(layout.keys(states), names=layout.key.names).to_pylist()
-    rows = [{"key": key, "state": state} for key, state in zip(keys, held, strict=True)]
+    rows = [{"key": key, "state": state} for key, state in zip(keys, held.to_pylist(), strict=True)]
     return sorted(rows, key=repr)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from time import time_ns
 from typing import Any
 
 import numpy as np
@@ -228,8 +229,9 @@ def processed(
     require_skewless(spark)
     if states is not None:
         states.write(place, work)
+    at_once = BatchTasks(work, time_ns() // 1000 if shape.follows_clock else None)
     if not records.is_stream and parts is None and placement.get("strategy", "auto") == "auto":
-        return planned_first(records, sends, place).mapInArrow(BatchTasks(work).process, result)
+        return planned_first(records, sends, place).mapInArrow(at_once.process, result)
     if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
@@ -239,7 +241,7 @@ def processed(
         now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
         plan = now.mapInArrow(tasks.publish, PLACES)
     else:
-        tasks = BatchTasks(work)
+        tasks = at_once
         row = planned(records, place, parts)
         is_spread = len(row.column("spread")[0]) > 0
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
@@ -350,11 +352,12 @@ class BatchTasks:
     """What the tasks of a batch DataFrame do."""
 
     work: Work
+    now: int | None = None  # the time of the call in microseconds, if states end by it
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of one worker; states that can expire do so after its last record."""
         work = self.work
-        worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
+        worked = work.do(received(batches, work.sent), HeldState(work.layout), None, self.now)
         yield from work.rows(worked.results, 0)
         live = worked.changed.filter(worked.changed.column(LIVE))
         live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ class KeyedRecords:
         One struct per key, with the fields of the state; null where there is no state.
     watermark
         No record with this time or an earlier one follows. None: there is no watermark, or none
-        yet.
+        yet. If the processor's `clock` is "processing": the time of the micro-batch.
     times
         In `on_timer`, the time of each key's timer; otherwise None.
     """
@@ -124,6 +124,10 @@ class Processor(ABC):
     #: The name of a field of the state, of type array<timestamp>: the timers of the key. When the
     #: watermark passes the earliest one, `on_timer` is called. None: there are no timers.
     timers: str | None = None
+    #: Which time `ttl`, `expires` and timers follow. "event": the watermark. "processing": the time
+    #: at which Spark began the micro-batch, which `watermark` then is; a repeated micro-batch has
+    #: the same time. Then there is no `watermark=`, and no record is late.
+    clock: Literal["event", "processing"] = "event"
     #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
     #: kept with the states, and a restart with other texts is refused. Set it on the class or the
     #: object.

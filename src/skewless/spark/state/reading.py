@@ -28,9 +28,10 @@ from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.query_ledger import kept_seed
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import from_entry, places_alike
-from skewless.spark.state.versions import bases, row_tables
+from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
+from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.state_tables import StateLayout, layout_of
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
@@ -217,14 +218,9 @@ class StateReader:
         layout = self.layout
         held = HeldState(layout, stack(self.ledger, self.base.version(worker).file))
         table = self._found(held)
-        sizes = weight(layout, table)
-        if layout.rows:
-            table, codes, heads = row_tables.by_key(layout, table)
-            sizes = np.bincount(codes, weight(layout, table), heads.size).astype(np.int64)
-            states = row_tables.in_lists(layout, table, codes, heads.size)
-            table = table.take(pa.array(heads))
-        else:
-            states = layout.states(table)
+        weights = weight(layout, table)
+        table, states, codes = states_by_key(layout, table)
+        sizes = np.bincount(codes, weights, len(states)).astype(np.int64)
         same = [np.full(table.num_rows, number) for number in (worker, self.base.batch)]
         numbers = zip((*same, sizes), OURS.types, strict=True)
         ours = [pa.array(column, kind) for column, kind in numbers]

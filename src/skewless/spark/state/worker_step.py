@@ -110,6 +110,8 @@ class Work:
             if not stays.all():
                 late = records.filter(pa.array(~stays))
                 records, times = records.filter(pa.array(stays)), times[stays]
+        if self.shape.follows_clock:
+            times = None if now is None else np.full(records.num_rows, now)
         due = held.ended(before, now)
         if self.layout.rows:
             worked = rows_worked(self, grouped(records, times, self.sent), held, due, now, batch)
@@ -343,6 +345,7 @@ class Work:
         # Without expiry, the rows are those that the update has looked up.
         before = held.find(hashes, keys) if expiry.changed.num_rows else found
         is_live, sizes = live_of(changed), weight(layout, changed)
+        counts, work, costs, n_second = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             # Only keys that had a state before or have one now leave a trace.
@@ -352,7 +355,10 @@ class Work:
             hashes,
             keys,
             sizes,
-            *sums,
+            counts,
+            work,
+            costs,
+            n_second,
             seconds=expiry.seconds + update.seconds,
             n_rounds=expiry.n_rounds,
             failed=update.failed,

@@ -159,6 +159,14 @@ def by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Ints, Ints]:
     return table.take(pa.array(order)), np.cumsum(new) - 1, np.flatnonzero(new)
 
 
+def states_by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Any, Ints]:
+    """Return a row for each key, the states of the keys, and the number of the key of each row."""
+    if not layout.rows:
+        return table, layout.states(table), np.arange(table.num_rows)
+    whole, codes, heads = by_key(layout, table)
+    return whole.take(pa.array(heads)), in_lists(layout, whole, codes, heads.size), codes
+
+
 def from_lists(layout: StateLayout, table: pa.Table) -> pa.Table:
     """Return the rows of states that were stored as lists, a row per key; numbers are below 0."""
     states = replace(layout, rows=False).states(table)
