@@ -126,12 +126,12 @@ def test_errors_of_a_stream_and_of_a_batch(spark: Any, tmp_path: Path) -> None:
     for batch, expected in enumerate(wanted(tables)):
         told = [row.asDict(recursive=True) for row in found[batch]]
         assert in_order(tuple(row.values()) for row in told) == expected
-    batch = process(
+    whole = process(
         spark.createDataFrame(tables[0]), "k", fragile(), errors_column="failed", workers=2
     )
-    assert batch.schema["failed"].dataType.names == ["key", "error", "message"]
+    assert whole.schema["failed"].dataType.names == ["key", "error", "message"]
     n_failed = sum(row[-1] is not None for row in wanted(tables)[0])
-    assert batch.where("failed IS NOT NULL").count() == n_failed
+    assert whole.where("failed IS NOT NULL").count() == n_failed
     with pytest.raises(ValueError, match="errors_column: 'LAST' is the name of another column"):
         results(errors_column="LAST")
     with pytest.raises(ValueError, match="errors_column must be the name of a new column"):
