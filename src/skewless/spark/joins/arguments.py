@@ -26,7 +26,7 @@ from skewless.spark.error_lines import first_line
 from skewless.spark.records import GroupingKey, Records
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.state.operators.join import both_records, key_names, renamed
-from skewless.spark.state.spread_records import any_null
+from skewless.spark.state.planning.spread_records import any_null
 
 #: Other names of the kinds of join, as Spark has them; with or without "_".
 _OTHER_NAMES = {
