@@ -2,15 +2,16 @@
 
 A kernel does not check its indices. A worker that does not exist, or a row outside its table, would
 make it read and write foreign memory; a table without an empty slot would make it search for ever.
-So each piece of a state may have a method `check(fresh)`. It compares the piece with one that
-`start` made, and raises `Unsound` through the functions below.
+So the class of a piece may be decorated with `fixed` and `within`, and have a method `check(fresh)`
+for the rest. It compares the piece with one that `start` made, and raises `Unsound` through the
+functions below.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,7 +104,7 @@ def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
 
     Names, types and shapes must be those of `fresh`. Values must not make a kernel read outside its
     arrays: each piece of the state checks that in its method `check`, if it has one. Fields that
-    the state's class names in `grows` may have any length. Raises `Unsound`.
+    its class declares as `growing` may have any length. Raises `Unsound`.
     """
     wanted = dict(named_arrays(fresh))
     for name in sorted(wanted.keys() | arrays.keys()):
@@ -121,14 +122,20 @@ def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
 
 
 def check_state(state: Any, fresh: Any, prefix: str = "") -> None:
-    """Call the `check` of each piece of `state`, whose arrays have the right shapes."""
+    """Check each piece of `state`, whose arrays have the right shapes, by what its class requires.
+
+    That is what its decorators say, `fixed` and `within`, and then its method `check`.
+    """
     for field, value in zip(fresh._fields, fresh, strict=True):
         if not isinstance(value, np.ndarray):
             check_state(getattr(state, field), value, f"{prefix}{field}.")
-    if "check" in state._fields or not hasattr(state, "check"):
-        return
     try:
-        state.check(fresh)
+        for name in getattr(fresh, "_fixed", ()):
+            require_same(name, getattr(state, name), getattr(fresh, name))
+        for name, low, high in getattr(fresh, "_bounds", ()):
+            require_within(name, getattr(state, name), low, high)
+        if "check" not in state._fields and hasattr(state, "check"):
+            state.check(fresh)
     except Unsound as error:
         raise Unsound(f"{prefix}{error}") from None
 
@@ -157,6 +164,29 @@ def require_within(name: str, values: NDArray[Any], low: float, high: float) -> 
             require_that(
                 low <= worst <= high, f"{name}{field} must be from {low} to {high}, not {worst}"
             )
+
+
+def fixed(*names: str) -> Callable[[type[S]], type[S]]:
+    """Require, of a class of states, that these arrays stay as `start` made them."""
+    return _declaring("_fixed", names)
+
+
+def within(low: float, high: float, *names: str) -> Callable[[type[S]], type[S]]:
+    """Require, of a class of states, that all values of these arrays are from `low` to `high`."""
+    return _declaring("_bounds", [(name, low, high) for name in names])
+
+
+def growing(*names: str) -> Callable[[type[S]], type[S]]:
+    """Let, in a class of states, these arrays have any length; `named_arrays` has their names."""
+    return _declaring("grows", names)
+
+
+def _declaring(attribute: str, facts: Sequence[Any]) -> Callable[[type[S]], type[S]]:
+    def decorated(kind: type[S]) -> type[S]:
+        setattr(kind, attribute, [*facts, *getattr(kind, attribute, ())])
+        return kind
+
+    return decorated
 
 
 def require_rows(name: str, used: NDArray[Any], free: NDArray[Any], n_rows: int) -> None:

@@ -180,13 +180,10 @@ def failures(strategy: AnyStrategy, n_states: int, seed: int) -> Iterator[str]:
         try:
             accepts_and_survives(strategy, changed, fresh, stream.keys, stream.n_workers)
         except Exception as error:
-            names = [n for n in changed if n not in arrays or not _is_same(changed[n], arrays[n])]
+            contents = {n: (array.dtype, array.tobytes()) for n, array in arrays.items()}
+            names = [n for n, a in changed.items() if contents.get(n) != (a.dtype, a.tobytes())]
             what = f"{type(error).__name__}: {error}".replace("\n", " ")
             yield f"{strategy!r}, state {number} of {stream.n_workers} workers, {names}: {what}"
-
-
-def _is_same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
 def _all_failures(strategies: Sequence[AnyStrategy], n_states: int, seed: int) -> Iterator[str]:
@@ -194,8 +191,6 @@ def _all_failures(strategies: Sequence[AnyStrategy], n_states: int, seed: int) -
         yield from failures(strategy, n_states, seed)
 
 
-def failures_elsewhere(
-    strategies: Sequence[AnyStrategy], n_states: int, seed: int = 0, *, jit: bool = False
-) -> list[str]:
+def failures_elsewhere(strategies: Sequence[AnyStrategy], n_states: int) -> list[str]:
     """List the failures that a new process finds in this many tampered states of each strategy."""
-    return elsewhere(_all_failures, list(strategies), n_states, seed, jit=jit)
+    return elsewhere(_all_failures, list(strategies), n_states, 0, jit=False)

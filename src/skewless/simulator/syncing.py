@@ -214,24 +214,20 @@ class Exchanges:
         ready = complete + (self._work(complete) if callable(self._work) else self._work)
         self._arrivals = [ready + d for d in self._delays]
         received = max(self._arrivals)
-        interval = self._bound(
-            next_interval(
-                self._interval,
-                n_late=len(self._late),
-                idle=min(self._sent) - self._last_answer,
-                busy=received - min(self._sent),
-            )
+        interval = next_interval(
+            self._interval,
+            n_late=len(self._late),
+            idle=min(self._sent) - self._last_answer,
+            busy=received - min(self._sent),
         )
+        if interval < self._interval:
+            interval = max(interval - interval % self._n_sources, self._n_sources)
+        interval = max(self._bounds[0], min(interval, self._bounds[1]))
         self.done.append(Exchange(max(self._sent), received, interval, len(self._late)))
         self._answer = merged, interval
         self._last_answer = received
         self._messages = {}
         self._late = set()
-
-    def _bound(self, interval: int) -> int:
-        if interval < self._interval:
-            interval = max(interval - interval % self._n_sources, self._n_sources)
-        return max(self._bounds[0], min(interval, self._bounds[1]))
 
     def _deliver(self, states: list[Any]) -> list[Any]:
         """Alg. 2, l. 17–20."""

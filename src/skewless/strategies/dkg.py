@@ -15,11 +15,13 @@ from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_sav
 from skewless.moves import moves_between, rest_by_worker
 from skewless.parameters import MOST_POINTS, check_types, require, require_all_stay, require_count
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, copy_state, require_same, require_within
+from skewless.state import MOST_COUNTED, copy_state, fixed, require_within, within
 from skewless.strategies.rescaling import NamesItsMoves
 from skewless.strategy import Moves, Report, Traits
 
 
+@fixed("seed", "n_workers")
+@within(0, MOST_COUNTED, "learned")
 class DKGState(NamedTuple):
     """The plan: the worker of each heavy key, and of each bucket of the others."""
 
@@ -30,13 +32,10 @@ class DKGState(NamedTuple):
     learned: Ints  # [reports that a plan was made from]
 
     def check(self, fresh: DKGState) -> None:
-        """Refuse another hash, and workers that do not exist."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("n_workers", self.n_workers, fresh.n_workers)
+        """Refuse workers that do not exist."""
         most = int(self.n_workers[0]) - 1
         require_within("heavy", self.heavy.values, ABSENT, most)
         require_within("buckets", self.buckets, 0, most)
-        require_within("learned", self.learned, 0, MOST_COUNTED)
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 
 from skewless.arrays import I32, I64, Ints, Rows, SmallInts
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_that, require_within
+from skewless.state import MOST_COUNTED, fixed, require_that, require_within, within
 
 COUNTERS = np.dtype(
     [
@@ -30,6 +30,7 @@ COUNTERS = np.dtype(
 )
 
 
+@within(-MOST_COUNTED, MOST_COUNTED, "loads", "by_slide", "counters")
 class SlideLoads(NamedTuple):
     """Read `loads` and `counters[0]["total"]`; use the rest through the functions below."""
 
@@ -38,16 +39,16 @@ class SlideLoads(NamedTuple):
     counters: Rows  # [1]
 
     def check(self, fresh: SlideLoads) -> None:
-        """Refuse a slide that does not exist, and loads out of range."""
+        """Refuse a slide that does not exist."""
         n_slides = self.by_slide.size // self.loads.size
         # Slides are shorter where other sources fill them too.
         require_within("counters", self.counters["slide"], 1, int(fresh.counters[0]["slide"]))
         require_within("counters", self.counters["place"], 0, n_slides - 1)
         require_within("counters", self.counters["records"], 0, int(self.counters[0]["slide"]))
-        for name in ("loads", "by_slide", "counters"):
-            require_within(name, getattr(self, name), -MOST_COUNTED, MOST_COUNTED)
 
 
+@fixed("shape")
+@within(1, MOST_COUNTED, "slide")
 class Replicas(NamedTuple):
     """The replicas of the keys with a row. Read `widths`: how many workers have the key."""
 
@@ -59,9 +60,7 @@ class Replicas(NamedTuple):
 
     def check(self, fresh: Replicas) -> None:
         """Refuse future slides, and counts that do not match the pairs."""
-        require_same("shape", self.shape, fresh.shape)
         n_workers, n_slides = self.shape.tolist()
-        require_within("slide", self.slide, 1, MOST_COUNTED)
         slide = int(self.slide[0])
         require_within("latest", self.latest, 0, slide)
         latest = self.latest.reshape(-1, n_workers)

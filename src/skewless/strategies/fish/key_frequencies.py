@@ -20,7 +20,7 @@ import numpy as np
 from skewless.arrays import F64, I64, Floats, Ints, Keys, Rows
 from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, require_within, within
 from skewless.strategies.fish.merged_summaries import merged_summary
 
 SETTINGS = np.dtype(
@@ -32,6 +32,9 @@ SETTINGS = np.dtype(
 )
 
 
+@fixed("epoch", "settings")
+@within(0, MOST_COUNTED, "n_since_merge")
+@within(0, MOST_WEIGHT, "top")
 class KeyFrequencies(NamedTuple):
     """Counts are `summary.counts`, in units of `summary.unit`; so is `top`."""
 
@@ -43,12 +46,8 @@ class KeyFrequencies(NamedTuple):
     settings: Rows  # [1]
 
     def check(self, fresh: KeyFrequencies) -> None:
-        """Refuse other settings, and counters that are out of range."""
-        require_same("epoch", self.epoch, fresh.epoch)
-        require_same("settings", self.settings, fresh.settings)
+        """Refuse more records than an epoch has."""
         require_within("n_in_epoch", self.n_in_epoch, 0, int(self.epoch[0]))
-        require_within("n_since_merge", self.n_since_merge, 0, MOST_COUNTED)
-        require_within("top", self.top, 0, MOST_WEIGHT)
 
 
 def key_frequencies(capacity: int, epoch: int, alpha: float, theta: float) -> KeyFrequencies:

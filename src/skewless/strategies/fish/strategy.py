@@ -38,7 +38,6 @@ from skewless.strategies.fish.worker_selection import queued
 from skewless.strategy import Traits
 
 _CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `classify`
-_MINIMA = ("all-hot", "d-choices")
 _GOLDEN_RATIO = 0.6180339887498949
 
 
@@ -108,6 +107,7 @@ class Fish:
     """
 
     name: ClassVar[str] = "fish"
+    traits: ClassVar[Traits] = Traits(family="splitting", any_may_leave=True)
     state_version: ClassVar[int] = 2  # in version 1 P_w was measured, also on Spark
 
     alpha: float = 0.2
@@ -133,14 +133,6 @@ class Fish:
         for name in ("hot_factor", "interval", "seconds_per_record", "utilisation"):
             require(self, name, 0 < getattr(self, name) < np.inf, "above 0 and finite")
         require(self, "epsilon", self.epsilon >= 0, "at least 0")
-        known = ", ".join(_CLASSIFICATIONS)
-        require(self, "classification", self.classification in _CLASSIFICATIONS, f"one of {known}")
-        require(self, "minimum", self.minimum in _MINIMA, f"one of {', '.join(_MINIMA)}")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker, and any worker may leave."""
-        return Traits(family="splitting", any_may_leave=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> FishState:
         """Return the state of a source that has sent nothing; sources break ties differently."""

@@ -297,17 +297,12 @@ def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
     n = np.uint64(n_workers)
     codes = (pairs.astype(np.uint64) * n + observed.owners.astype(np.uint64)) * n
     of_key, first = _numbered(codes + observed.homes.astype(np.uint64))
+    movable = of_key if observed.pinned is None else of_key[~observed.pinned]
     return Vectors(
         costs[first] * cost_unit,
         sizes[first] * size_unit,
         observed.owners[first],
         observed.homes[first],
-        _n_keys(of_key, observed.pinned, first.size),
+        np.bincount(movable, minlength=first.size).astype(np.int32),
         of_key,
     )
-
-
-def _n_keys(of_key: SmallInts, pinned: Flags | None, n_vectors: int) -> SmallInts:
-    """Count the keys of each vector that a plan may move."""
-    movable = of_key if pinned is None else of_key[~pinned]
-    return np.bincount(movable, minlength=n_vectors).astype(np.int32)

@@ -22,9 +22,7 @@ from skewless.strategies.mixed.compact_representation import Flags, Observed, Or
 _BESIDE_A_GIANT = 1 / 8
 _ROUNDING = 1e-9  # of a fair share: what sums of the same numbers in another order may differ by
 _STEP = 1.05  # the largest excess is compared in steps of this factor
-_WORTH = (
-    0.02  # by how much a plan must lower the excess, of it or of a fair share, whichever is less
-)
+_WORTH = 0.02  # a plan must lower the excess by this part of it, or of a fair share if that is less
 
 
 class Goals(NamedTuple):
@@ -57,7 +55,8 @@ def _pins(observed: Observed, tolerance: float, capacities: Floats, loads: Float
     load, speed = float(loads.sum()), float(capacities.sum())
     giants: list[int] = []
     giants_at: list[int] = []
-    upcoming = _heaviest(observed, capacities.size)
+    orders = observed.orders or Orders(observed.costs, observed.sizes)
+    upcoming: list[int] = orders.by_cost[: capacities.size].tolist()  # of equal costs, the first
     while (~closed).sum() > 1:
         limits = (1.0 + tolerance) * (load / speed) * capacities * (1.0 + _ROUNDING)
         too_much = ~closed & (observed.rest > limits)
@@ -81,13 +80,6 @@ def _pins(observed: Observed, tolerance: float, capacities: Floats, loads: Float
         speed -= float(capacities[worker])
         closed[worker] = True
     return _Pins(closed, load / speed, giants, giants_at)
-
-
-def _heaviest(observed: Observed, n_keys: int) -> list[int]:
-    """Return the places of up to `n_keys` of the largest costs; of equal ones, the first first."""
-    orders = observed.orders or Orders(observed.costs, observed.sizes)
-    found: list[int] = orders.by_cost[:n_keys].tolist()
-    return found
 
 
 def goals(

@@ -16,7 +16,7 @@ from skewless.kernels.hashing import seed_array, seeded, seeded_all
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.kernels.ring import Ring
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_that, require_within
+from skewless.state import MOST_COUNTED, fixed, growing, require_that, require_within, within
 
 #: Cells per worker, at least: the first number while they are 2^16 at most, else the second. A plan
 #: for the JVM is short with 2^16 cells or fewer. Their number is a power of two.
@@ -150,6 +150,9 @@ def even_ring(capacities: Floats) -> Ring:
 _SPARSE = 1 << 13  # keys, which take 200 KB
 
 
+@fixed("seeds", "capacities")
+@within(0, MOST_COUNTED, "n_reports")
+@growing("table.keys", "table.values", "named_in")
 class TableState(NamedTuple):
     """The ring, the table, and which report named a key of the table last."""
 
@@ -161,21 +164,13 @@ class TableState(NamedTuple):
     named_in: Ints  # by slot of the table: the last report that named the key
     n_reports: Ints  # [1] reports so far
 
-    @property
-    def grows(self) -> tuple[str, ...]:
-        """Names of the fields whose length the controller changes."""
-        return "table.keys", "table.values", "named_in"
-
     def check(self, fresh: TableState) -> None:
-        """Refuse another ring, and workers that do not exist."""
-        require_same("seeds", self.seeds, fresh.seeds)
-        require_same("capacities", self.capacities, fresh.capacities)
+        """Refuse workers that do not exist."""
         require_within("table", self.table.values, ABSENT, self.capacities.size - 1)
         n_entries = np.count_nonzero(self.table.values != ABSENT)
         require_that(self.n_entries[0] == n_entries, "n_entries must count the keys of the table")
         same_size = self.named_in.size == self.table.values.size
         require_that(same_size, "named_in must have one number per slot of the table")
-        require_within("n_reports", self.n_reports, 0, MOST_COUNTED)
         require_within("named_in", self.named_in, 0, int(self.n_reports[0]))
 
 

@@ -83,6 +83,7 @@ class PdStream:
     """
 
     name: ClassVar[str] = "pd-stream"
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     alpha: float = 4.0
     theta: float = 2.0
@@ -98,11 +99,6 @@ class PdStream:
         require(self, "theta", self.theta >= 0.001, "at least 0.001")
         require_count(self, "step", most=_MOST_STEP)
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker."""
-        return Traits(family="splitting", ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PdStreamState:
         """Return the state of a source that has sent nothing."""

@@ -46,7 +46,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, require_same, require_within, within
 
 COUNTERS = np.dtype(
     [
@@ -68,6 +68,9 @@ _AT_ONCE = 32  # coin runs looked at together
 MOST_SCALE = 512.0
 
 
+@within(0, MOST_COUNTED, "shifts")
+@within(0, 3, "marked")
+@within(1, MOST_SCALE, "scale")
 class CoinSynopsis(NamedTuple):
     """Entries 0 … `size` − 1, in no order; `vectors` has what this source routes by."""
 
@@ -92,11 +95,9 @@ class CoinSynopsis(NamedTuple):
         require_same("counters", counters["length"], fresh.counters["length"])
         require_within("counters", counters["rate"], 1, _UNIT)
         require_entries(self.table, self.keys, np.arange(size, self.keys.size))
-        for name in ("vectors", "shared", "fresh"):
-            require_within(name, getattr(self, name), 0, (1 << length) - 1)
-        require_within("shifts", self.shifts, 0, MOST_COUNTED)
-        require_within("marked", self.marked, 0, 3)
-        require_within("scale", self.scale, 1, MOST_SCALE)
+        require_within("vectors", self.vectors, 0, (1 << length) - 1)
+        require_within("shared", self.shared, 0, (1 << length) - 1)
+        require_within("fresh", self.fresh, 0, (1 << length) - 1)
 
 
 def entries_for(rate: float) -> int:
@@ -186,12 +187,6 @@ def is_two(bits: U64) -> bool:
 
 
 @kernel
-def vector(synopsis: CoinSynopsis, entry: I64) -> U64:
-    """Return the bit vector of an entry."""
-    return synopsis.vectors[entry]
-
-
-@kernel
 def entry_of(synopsis: CoinSynopsis, key: U64) -> I64:
     """Return the entry of `key`, a new one if it has none, or ABSENT if there is no room.
 
@@ -262,7 +257,7 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> U64:
         synopsis.shared[entry] >>= _ONE
         synopsis.shifts[entry] += 1
     synopsis.fresh[entry] >>= _ONE
-    after = vector(synopsis, entry)
+    after = synopsis.vectors[entry]
     if after == _ZERO:
         last = synopsis.counters[0]["size"] - 1
         synopsis.counters[0]["size"] = last

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, growing, require_same, require_within
 from skewless.strategies.cascade.condensing import Counted, counted
 from skewless.strategies.cascade.heavy_keys import ABSENT, HeavyKeys, admit, fade, find, first_place
 from skewless.strategies.cascade.state import home_of, weight_of
@@ -43,6 +43,7 @@ NO_PIECE = -1  # in `after`
 NO_WORKER = -1  # in `workers`
 
 
+@fixed("table")
 class Buffers(NamedTuple):
     """The keys of one block and their pieces. Between two blocks only `table` means anything.
 
@@ -70,11 +71,8 @@ class Buffers(NamedTuple):
     rooms: Floats  # of each worker: what it may take of light keys
     shares: Floats  # of each worker: what it has of light keys; later, what it gets of the rest
 
-    def check(self, fresh: Buffers) -> None:
-        """Refuse a table that is not empty; all else is written before it is read."""
-        require_same("table", self.table, fresh.table)
 
-
+@fixed("seed", "owners", "strides", "costs")
 class AheadState(NamedTuple):
     """What this source has sent in the present interval, and what it knows of the heaviest keys."""
 
@@ -90,8 +88,6 @@ class AheadState(NamedTuple):
 
     def check(self, fresh: AheadState) -> None:
         """Refuse workers that do not exist, and numbers that no stream leads to."""
-        for name in ("seed", "owners", "strides", "costs"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         check_numbers(self, fresh)
 
 
@@ -130,6 +126,8 @@ def buffers(n_workers: int) -> Buffers:
     )
 
 
+@fixed("owners", "costs")
+@growing("counted.keys", "counted.counts")
 class CondensedAhead(NamedTuple):
     """What is counted; other fields are as in `AheadState`."""
 
@@ -140,15 +138,8 @@ class CondensedAhead(NamedTuple):
     numbers: Rows
     counters: Rows
 
-    @property
-    def grows(self) -> tuple[str, ...]:
-        """Names of the fields whose length is the number of counted keys."""
-        return ("counted.keys", "counted.counts")
-
     def check(self, fresh: CondensedAhead) -> None:
         """Refuse workers and places that do not exist, and values that are out of range."""
-        for name in ("owners", "costs"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         check_numbers(self, fresh)
 
 
