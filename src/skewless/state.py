@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,26 @@ MOST_WEIGHT = 1e290
 
 class Unsound(ValueError):  # noqa: N818 - it is read as a sentence
     """A state holds values that no sequence of records leads to."""
+
+
+def zeros(kind: type[S], size: int, /, **others: Any) -> S:
+    """Build a piece of a state: in each field, `size` zeros of the type that the field declares.
+
+    `others` are, by field, another size, or the field itself.
+
+    >>> from typing import NamedTuple
+    >>> class Counted(NamedTuple):
+    ...     keys: NDArray[np.uint64]
+    ...     counts: NDArray[np.float64]
+    >>> zeros(Counted, 2, counts=1)
+    Counted(keys=array([0, 0], dtype=uint64), counts=array([0.]))
+    """
+    fields = dict(others)
+    for name, hint in get_type_hints(kind).items():
+        if isinstance(fields.setdefault(name, size), int):
+            (scalar,) = get_args(get_args(hint)[1])
+            fields[name] = np.zeros(fields[name], scalar)
+    return kind(**fields)
 
 
 def named_arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Keys
-from skewless.checks.routing import Stream, elsewhere, expect_in_range, owners_of, routed
+from skewless.checks.routing import Stream, elsewhere, expect_in_range, owners_of, report_of, routed
 from skewless.kernels.hashing import GOLDEN
 from skewless.state import Unsound, copy_state, named_arrays, restored
-from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
+from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -46,9 +46,7 @@ def honest_states(strategy: AnyStrategy, stream: Stream) -> Iterator[tuple[Any, 
         routed(strategy, stream.keys, own)
         yield own, starts[1]
     if isinstance(strategy, Rebalances):
-        keys, counts = np.unique(stream.keys, return_counts=True)
-        report = Report(keys, counts.astype(np.float64), np.ones(keys.size))
-        yield strategy.rebalance(report, copy_state(starts[0]))[0], starts[0]
+        yield strategy.rebalance(report_of(stream.keys), copy_state(starts[0]))[0], starts[0]
 
 
 def saved_states_are_accepted(strategy: AnyStrategy, stream: Stream) -> None:
@@ -136,9 +134,7 @@ def accepts_and_survives(
                     forked = strategy.fork(copy_state(common), copy_state(own), 1)
                     expect_in_range(routed(strategy, keys, forked), n_workers, "after `fork`")
         if isinstance(strategy, Rebalances):
-            known, counts = np.unique(keys, return_counts=True)
-            report = Report(known, counts.astype(np.float64), np.ones(known.size))
-            moved, _ = strategy.rebalance(report, copy_state(state))
+            moved, _ = strategy.rebalance(report_of(keys), copy_state(state))
             expect_in_range(routed(strategy, keys, moved), n_workers, "after `rebalance`")
     return True
 

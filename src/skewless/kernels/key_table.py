@@ -89,6 +89,13 @@ def put(table: KeyTable, key: U64, value: I32) -> None:
 
 
 @kernel
+def put_all(table: KeyTable, keys: Words, values: SmallInts) -> None:
+    """Set the value of each of these keys, which may be new."""
+    for i in range(keys.size):
+        put(table, keys[i], values[i])
+
+
+@kernel
 def remove_slot(table: KeyTable, slot: I64) -> None:
     """Empty `slot` and close the gap, so that every other key is still found."""
     mask = table.keys.size - 1

@@ -41,7 +41,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, require_within, within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, require_within, within, zeros
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200
@@ -100,25 +100,19 @@ def space_saving(capacity: int) -> SpaceSaving:
     """Return an empty summary of up to `capacity` keys."""
     if capacity < 1:
         raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
-    summary = SpaceSaving(
+    summary = zeros(
+        SpaceSaving,
+        capacity,
         # Sparse, because an eviction searches three runs of occupied slots. And with room for one
         # more key, because the newcomer enters before the evicted one leaves.
         table=key_table(3 * capacity),
-        keys=np.zeros(capacity, np.uint64),
-        counts=np.zeros(capacity),
-        errors=np.zeros(capacity),
-        stamps=np.zeros(capacity, np.int64),
-        order=Order(
-            np.zeros(2 * capacity + 3),
-            np.zeros(2 * capacity + 3, np.int64),
-            np.zeros(2 * capacity + 3, np.int32),
-        ),
-        head=np.zeros(1, np.int64),
-        heap_size=np.zeros(1, np.int64),
-        size=np.zeros(1, np.int64),
-        clock=np.zeros(1, np.int64),
+        order=zeros(Order, 2 * capacity + 3),
+        head=1,
+        heap_size=1,
+        size=1,
+        clock=1,
         unit=np.ones(1),
-        total=np.zeros(1),
+        total=1,
     )
     _forget_order(summary)
     return summary

@@ -139,7 +139,7 @@ class Exchanges:
 
     def __init__(self, strategy: Any, sync: Sync, n_sources: int) -> None:
         self.done: list[Exchange] = []
-        self.told = [n_sources == 1] * n_sources  # has had an answer since this was cleared
+        self.told = [n_sources == 1] * n_sources  # in this window; one source needs no answer
         self._strategy = strategy
         self._n_sources = n_sources
         self._by_batch = strategy.traits.decides == "batch"
@@ -253,10 +253,6 @@ class Exchanges:
         self._messages = {source: rescaled(state) for source, state in self._messages.items()}
         if self._answer is not None:
             self._answer = rescaled(self._answer[0]), self._answer[1]
-
-    def forget_answers(self) -> None:
-        """Begin a window in which no source has had an answer; one source needs none."""
-        self.told = [self._n_sources == 1] * self._n_sources
 
 
 class MicroBatches:

@@ -10,10 +10,9 @@ import numpy as np
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
-from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
+from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor, send_to_lighter
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import Head, entries, head, is_hot, list_shares, offer
-from skewless.kernels.two_choices import send_to_lighter
 from skewless.parameters import check_types, require, require_head
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, fixed, require_within, within

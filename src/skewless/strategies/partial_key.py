@@ -9,7 +9,7 @@ import numpy as np
 
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
-from skewless.kernels.two_choices import send_to_lighter
+from skewless.kernels.least_loaded import send_to_lighter
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, fixed, within
 from skewless.strategies.rescaling import HashedAnew

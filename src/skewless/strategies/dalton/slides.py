@@ -18,7 +18,7 @@ import numpy as np
 
 from skewless.arrays import I32, I64, Ints, Rows, SmallInts
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, fixed, require_that, require_within, within
+from skewless.state import MOST_COUNTED, fixed, require_that, require_within, within, zeros
 
 COUNTERS = np.dtype(
     [
@@ -79,19 +79,18 @@ def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
     """Return an empty window of `n_slides` slides of `slide` records."""
     counters = np.zeros(1, COUNTERS)
     counters["slide"] = slide
-    return SlideLoads(
-        np.zeros(n_workers, np.int64), np.zeros(n_slides * n_workers, np.int64), counters
-    )
+    return zeros(SlideLoads, n_workers, by_slide=n_slides * n_workers, counters=counters)
 
 
 def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
     """Return `n_rows` rows of keys without replicas."""
-    return Replicas(
-        np.zeros(n_rows, np.int32),
-        np.zeros(n_rows * n_workers, np.int64),
-        np.zeros(n_rows * n_slides, np.int32),
-        np.ones(1, np.int64),
-        np.array([n_workers, n_slides]),
+    return zeros(
+        Replicas,
+        n_rows,
+        latest=n_rows * n_workers,
+        by_slide=n_rows * n_slides,
+        slide=np.ones(1, np.int64),
+        shape=np.array([n_workers, n_slides]),
     )
 
 

@@ -22,7 +22,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_WEIGHT, require_within, within
+from skewless.state import MOST_WEIGHT, require_within, within, zeros
 
 #: Later than any period.
 ALWAYS = np.int64(2**62)
@@ -56,17 +56,12 @@ class WatchedKeys(NamedTuple):
 
 def watched_keys(n_rows: int) -> WatchedKeys:
     """Return `n_rows` rows that are free."""
-    return WatchedKeys(
+    return zeros(
+        WatchedKeys,
+        n_rows,
         table=key_table(n_rows),
-        keys=np.zeros(n_rows, np.uint64),
-        homes=np.zeros(n_rows, np.int32),
-        counts=np.zeros(n_rows),
-        before=np.zeros(n_rows),
-        untold=np.zeros(n_rows),
         frequent=np.full(n_rows, NEVER, np.int64),
         until=np.full(n_rows, NEVER, np.int64),
-        shared=np.zeros(n_rows),
-        deadline=np.zeros(n_rows, np.int64),
         free=np.arange(n_rows - 1, -1, -1, dtype=np.int32),
         n_free=np.array([n_rows]),
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers, read_only
+from skewless.arrays import I64, Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, seeded_all
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.kernels.ring import Ring
@@ -175,18 +175,13 @@ class TableState(NamedTuple):
 
 
 @kernel
-def _home(ring: Ring, hashed: U64) -> I32:
-    """Return the owner on the ring, on which a cell has one owner."""
-    return ring.workers[ring.first[np.int64(hashed >> ring.shift[0])]]
-
-
-@kernel
 def route_by_table(keys: Keys, state: TableState, out: Workers) -> None:
     """Fill `out` with the worker of each key."""
-    seed = state.seeds[0]
+    seed, ring = state.seeds[0], state.ring
     for i in range(keys.size):
         # Both look-ups, always: which of them counts is as hard to predict as the next key.
-        home = _home(state.ring, seeded(keys[i], seed))
+        cell = np.int64(seeded(keys[i], seed) >> ring.shift[0])
+        home = ring.workers[ring.first[cell]]
         worker = state.table.values[find_slot(state.table, keys[i])]
         out[i] = home if worker == ABSENT else worker
 

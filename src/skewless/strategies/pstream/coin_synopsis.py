@@ -46,7 +46,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within, within
+from skewless.state import MOST_COUNTED, require_same, require_within, within, zeros
 
 COUNTERS = np.dtype(
     [
@@ -113,23 +113,15 @@ def entries_for(rate: float) -> int:
 def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> CoinSynopsis:
     """Return an empty synopsis with room for `n_entries` keys.
 
-    `rate` is p; r follows from it. `length` is l, the bits of a vector. The two `seeds` are those
-    of the coins and of the choices; they differ by source.
+    `rate` is p, from 2^−32 to 0.5; r follows from it. `length` is l, the bits of a vector. The two
+    `seeds` are those of the coins and of the choices; they differ by source.
     """
-    if not 2.0**-32 <= rate <= 0.5:
-        raise ValueError(f"rate must be from 2^-32 to 0.5, not {rate!r}")
-    if not 2 <= length <= 32:
-        raise ValueError(f"length must be from 2 to 32, not {length!r}")
     counters = np.zeros(1, COUNTERS)
     counters["length"] = length
-    synopsis = CoinSynopsis(
+    synopsis = zeros(
+        CoinSynopsis,
+        n_entries,
         table=key_table(n_entries),
-        keys=np.zeros(n_entries, np.uint64),
-        vectors=np.zeros(n_entries, np.uint64),
-        shared=np.zeros(n_entries, np.uint64),
-        fresh=np.zeros(n_entries, np.uint64),
-        shifts=np.zeros(n_entries, np.int32),
-        marked=np.zeros(n_entries, np.uint8),
         counters=counters,
         scale=np.ones(1),
         seeds=seeds,

@@ -221,8 +221,7 @@ class PStream:
         All workers get the same part of the hot records: differences in speed are ignored. Other
         keys are hashed to all workers anew, so half of them or more change worker.
         """
-        if capacities is not None:
-            require_all_stay(self.name, np.asarray(capacities))
+        require_all_stay(self.name, capacities)
         old = state.predictor
         seeds = np.concatenate([old.filter.seed, old.synopsis.seeds])
         predictor = self._predictor(n_workers, seeds, float(old.settings[0]["share"]))
