@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skewless.metrics import imbalance
-from skewless.planning.packing import KeyCounts, buckets_of, first_homes
-from skewless.planning.two_rounds import pack_two_rounds
+from skewless.planning.packing import KeyCounts, buckets_of, first_homes, pack_two_rounds
 
 
 def zipf_counts(z: float, n_keys: int, n_workers: int, capacities: list[float] | None) -> KeyCounts:

@@ -15,8 +15,7 @@ from skewless.arrays import Keys, Workers
 from skewless.spark import daemon, warming
 from skewless.spark.routing import router
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.query_ledger import QueryLedger
-from skewless.spark.routing.this_task import Task
+from skewless.spark.routing.query_ledger import QueryLedger, Task
 from skewless.spark.warming import warm_strategy
 from skewless.strategies.hash import Hash
 

@@ -13,10 +13,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from skewless.diagnosis.costs import Costs
-from skewless.spark.diagnosis import timing_work
+from skewless.spark.diagnosis import measuring
 from skewless.spark.diagnosis.hot_keys import hot_keys
-from skewless.spark.diagnosis.measuring import costs_of, solve
-from skewless.spark.diagnosis.timing_work import Times, time_work
+from skewless.spark.diagnosis.measuring import Times, costs_of, solve, time_work
 
 
 class Clock:
@@ -31,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(timing_work, "time", clock)
+    monkeypatch.setattr(measuring, "time", clock)
     return clock
 
 
@@ -112,7 +111,7 @@ def test_slow_work_gets_smaller_batches_and_the_time_is_bounded(
 def test_few_keys_and_few_records_are_enough(clock: Clock, n_light: int, n_heavy: int) -> None:
     found = measured(costing(clock, record=1e-3, set_up=0.1), n_light, n_heavy)
     assert found == Costs(pytest.approx(1e-3), pytest.approx(0.0, abs=1e-9), measured=True)
-    if n_light >= timing_work.LEAST_LIGHT:
+    if n_light >= measuring.LEAST_LIGHT:
         with_keys = measured(costing(clock, record=1e-3, key=0.1), n_light, n_heavy)
         assert with_keys.per_pair == pytest.approx(0.1, rel=0.02)
 

@@ -8,8 +8,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 
-from skewless.spark.aggregation.arguments import asked_for
-from skewless.spark.aggregation.asked import AnyAggregation
+from skewless.spark.aggregation.arguments import AnyAggregation, asked_for
 from skewless.spark.aggregation.choosing import choose
 from skewless.spark.aggregation.forms import FORMS
 from skewless.spark.aggregation.windows import Window

@@ -18,8 +18,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
-from skewless.spark.aggregation.partials import PANE, TIME, Partials
+from skewless.spark.aggregation.partials import (
+    BLOCK,
+    PANE,
+    SLOT,
+    TIME,
+    Partials,
+    by_key,
+    from_block,
+    to_block,
+)
 from skewless.spark.aggregation.state_layout import layout_text, layout_type, require_layout
 from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Lateness, Window, microseconds
 from skewless.spark.arrow_types import from_arrow_schema

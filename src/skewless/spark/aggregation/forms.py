@@ -6,9 +6,9 @@ key whose records are all in one task is finished there. The other partial resul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,36 +16,29 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.aggregations import ApproxDistinct
-from skewless.planning.packing import KeyCounts, Packed, pack
-from skewless.planning.two_rounds import pack_two_rounds
-from skewless.spark.aggregation.arguments import check_one_part, is_merged_by_spark, lateness
-from skewless.spark.aggregation.asked import Asked
+from skewless.planning.packing import KeyCounts, Packed, pack, pack_two_rounds
+from skewless.spark.aggregation.arguments import Asked, check_one_part, lateness
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
-from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
 from skewless.spark.aggregation.choosing import LOCAL, PLAIN, Choice
 from skewless.spark.aggregation.combining import Combiner
-from skewless.spark.aggregation.native_merging import merge_natively
-from skewless.spark.aggregation.partials import TIME
+from skewless.spark.aggregation.native_merging import is_merged_by_spark, merge_natively
+from skewless.spark.aggregation.partials import FORMAT, N_SLOTS, Packing
 from skewless.spark.aggregation.plain_queries import plain_query, plain_type
 from skewless.spark.aggregation.state_layout import state_layout
-from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments, weight_column
 from skewless.spark.routing.planned.placing import HASH, with_worker
-from skewless.spark.routing.planned.plan_keys import TOLERANCE, made_plan
+from skewless.spark.routing.planned.plan_keys import TOLERANCE, logged_plan
 from skewless.spark.routing.query_ledger import QueryLedger, claim_of
 from skewless.spark.routing.route import make_router, routed
-from skewless.spark.routing.seeds import draw_seed, log_seed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
 _WORKER, _COST = internal("worker"), internal("cost")
-
-Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Plain:
@@ -99,25 +92,13 @@ class Combined:
         require_skewless(asked.records.spark)
         self.choice.log()
         if is_merged_by_spark(asked.aggs) and not self._can_finish():
-            return self._merged_by_spark()
+            return merge_natively(self._combined(self.sent()), asked, self.late)
         return self._typed(self._in_blocks(mode) if asked.records.is_stream else self._in_rows())
 
     def _can_finish(self) -> bool:
         """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
         is_approximate = any(isinstance(a, ApproxDistinct) for a in self.asked.aggs.values())
         return self.are_whole and not self.asked.records.is_stream and not is_approximate
-
-    def _merged_by_spark(self) -> DataFrame:
-        """Return partial results merged by Spark's aggregates."""
-        asked, combined = self.asked, self._combined(None)
-        grouping = [F.col(name) for name in asked.key]
-        if asked.window is not None:
-            combined = self.late.applied(combined, TIME)
-            # All records of a pane are in the same windows, and so is the latest of them.
-            grouping = [asked.window.of(F.col(TIME)).alias(WINDOW), *grouping]
-        kinds = {name: plain_type(agg, asked) for name, agg in asked.by_result.items()}
-        n_states = {name: len(names) for name, names in asked.partials.states.items()}
-        return merge_natively(combined, grouping, asked.by_result, n_states, kinds)
 
     def _in_blocks(self, mode: str | None) -> DataFrame:
         """Return partial results merged by us, in blocks, with state."""
@@ -126,7 +107,7 @@ class Combined:
         check_slots(self.asked.records.spark, places)
         closes = window is not None and self.late.is_given
         chosen = mode or ("append" if closes else "update")
-        packed = self._combined(Packing(partials, places))
+        packed = self._combined(self.sent(), packing=Packing(partials, places))
         return merge_blocks(packed, partials, window, self.late, chosen, self.layout)
 
     def _in_rows(self) -> DataFrame:
@@ -135,26 +116,27 @@ class Combined:
 
     def _finished(self, records: DataFrame, *, are_whole: bool) -> DataFrame:
         """Return the results of a batch; whole keys are not shuffled again."""
-        partials, window = self.asked.partials, self.asked.window
+        window = self.asked.window
         finishes = are_whole and window is None  # windows may be made of several panes
-        combiner = Combiner(partials, self.query, None, self.claim, finishes)
+        rows = self._combined(records, finishes=finishes)
+        if finishes:
+            return rows
+        return merge_rows(rows, self.asked.partials, window, are_whole=are_whole)
+
+    def _combined(
+        self, records: DataFrame, *, finishes: bool = False, packing: Packing | None = None
+    ) -> DataFrame:
+        """Combine records, under a name that shows the choice in Spark's `explain`."""
+        partials = self.asked.partials
+        combiner = Combiner(partials, self.query, packing, self.claim, finishes)
         schema = partials.result_schema if finishes else partials.table_schema
-        rows = self._mapped(records, combiner.combine, schema)
-        return rows if finishes else merge_rows(rows, partials, window, are_whole=are_whole)
-
-    def _combined(self, packing: Packing | None) -> DataFrame:
-        combiner = Combiner(self.asked.partials, self.query, packing, self.claim)
-        schema = packing.schema if packing else self.asked.partials.table_schema
-        return self._mapped(self.sent(), combiner.combine, schema)
-
-    def _mapped(self, records: DataFrame, function: Batches, schema: pa.Schema) -> DataFrame:
-        """Run a function under a name that shows the choice in Spark's `explain`."""
 
         def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from function(batches)
+            yield from combiner.combine(batches)
 
         combine.__name__ = f"skewless {self.choice}"
-        return records.drop(_WORKER, _COST, HASH).mapInArrow(combine, from_arrow_schema(schema))
+        types = from_arrow_schema(packing.schema if packing else schema)
+        return records.drop(_WORKER, _COST, HASH).mapInArrow(combine, types)
 
     def _typed(self, merged: DataFrame) -> DataFrame:
         """Return our results with the types of a plain query: means of wide decimals differ."""
@@ -209,18 +191,7 @@ class Planned(Combined):
     def sent(self) -> DataFrame:
         """Count the keys, and return the records in the partitions of their workers."""
         asked, given = self.asked, self.given
-        seed = draw_seed() if given.seed is None else given.seed
-        if given.seed is None:
-            log_seed(seed)
-        plan = made_plan(
-            asked.records,
-            given.workers,
-            seed,
-            capacities=given.speeds,
-            weight=self.weight,
-            untrusted=given.untrusted_keys,
-            packing=self._packed,
-        )
+        plan = logged_plan(asked.records, given, self.weight, self._packed)
         chosen = Records.of(asked.records.df.select(*asked.sent(asked.records.key.grouped)))
         key = replace(asked.records.key, columns=tuple(F.col(name) for name in asked.key))
         with_workers = with_worker(replace(chosen, key=key), plan, _WORKER)

@@ -17,8 +17,10 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import DataType, DecimalType
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregation.partials import state_names
-from skewless.spark.aggregation.plain_queries import RESULTS
+from skewless.spark.aggregation.arguments import Asked
+from skewless.spark.aggregation.partials import TIME
+from skewless.spark.aggregation.plain_queries import RESULTS, plain_type
+from skewless.spark.aggregation.windows import WINDOW, Lateness
 from skewless.spark.columns import internal
 
 _POSITION = internal("position")
@@ -42,33 +44,34 @@ _OTHERS: dict[type[Any], Callable[..., Column]] = {
 _LISTS = (aggs.Distinct, aggs.ApproxDistinct, aggs.TopK, aggs.Collect, aggs.CollectSet)
 
 
-def is_native(aggregation: Any) -> bool:
-    """Return whether Spark can merge the partial results of this aggregation."""
-    kind = type(aggregation)
-    return kind in RESULTS and kind not in (aggs.Variance, aggs.Stddev)
+def is_merged_by_spark(aggregations: Mapping[str, Any]) -> bool:
+    """Return whether Spark merges the partial results of all of these; else we do."""
+    kinds = {type(aggregation) for aggregation in aggregations.values()}
+    return kinds <= RESULTS.keys() - {aggs.Variance, aggs.Stddev}
 
 
-def merge_natively(
-    partials: DataFrame,
-    grouping: Sequence[Column],
-    aggregations: Mapping[str, Any],
-    n_states: Mapping[str, int],
-    kinds: Mapping[str, DataType | None],
-) -> DataFrame:
-    """Return one row per group with the results, of the types that a plain query has: `kinds`."""
-    partials = _one_value_a_row(partials, aggregations, n_states)
+def merge_natively(partials: DataFrame, asked: Asked, late: Lateness) -> DataFrame:
+    """Return one row per group with the results, of the types that a plain query has."""
+    grouping = [F.col(name) for name in asked.key]
+    if asked.window is not None:
+        partials = late.applied(partials, TIME)
+        # All records of a pane are in the same windows, and so is the latest of them.
+        grouping = [asked.window.of(F.col(TIME)).alias(WINDOW), *grouping]
+    names = {
+        result: [field.name for field in fields] for result, fields in asked.partials.states.items()
+    }
+    partials = _one_value_a_row(partials, asked.by_result, names)
     results = []
-    for name, aggregation in aggregations.items():
-        kind = kinds[name]
+    for name, aggregation in asked.by_result.items():
+        kind = plain_type(aggregation, asked)
         assert kind is not None
-        names = state_names(name, n_states[name])
-        states = [F.col(state) for state in names]
+        states = [F.col(state) for state in names[name]]
         if type(aggregation) in _LISTS:
-            states = [F.col(_ITEM).getField(names[0])]
+            states = [F.col(_ITEM).getField(names[name][0])]
         merge = _OTHERS.get(type(aggregation), RESULTS[type(aggregation)])
         merged = merge(aggregation, *states)
         if isinstance(aggregation, aggs.Mean) and isinstance(kind, DecimalType):
-            total = partials.schema[names[0]].dataType
+            total = partials.schema[names[name][0]].dataType
             merged = _decimal_mean(aggregation, states, total, kind)
         results.append(merged.cast(kind).alias(name))
     return partials.groupBy(*grouping).agg(*results)
@@ -94,10 +97,10 @@ def _decimal_mean(mean: aggs.Mean, states: Sequence[Column], total: DataType, ki
 
 
 def _one_value_a_row(
-    partials: DataFrame, aggregations: Mapping[str, Any], n_states: Mapping[str, int]
+    partials: DataFrame, aggregations: Mapping[str, Any], names: Mapping[str, list[str]]
 ) -> DataFrame:
     """Explode the lists side by side; all other states stay with the first row of their group."""
-    lists = [state_names(name, 1)[0] for name, agg in aggregations.items() if type(agg) in _LISTS]
+    lists = [names[name][0] for name, agg in aggregations.items() if type(agg) in _LISTS]
     if not lists:
         return partials
     kept = [name for name in partials.columns if name not in lists]
@@ -106,12 +109,7 @@ def _one_value_a_row(
         F.posexplode_outer(F.arrays_zip(*[F.col(name) for name in lists])).alias(_POSITION, _ITEM),
     )
     is_first = F.coalesce(F.col(_POSITION), F.lit(0)) == 0
-    scalars = {
-        state
-        for name, agg in aggregations.items()
-        if type(agg) not in _LISTS
-        for state in state_names(name, n_states[name])
-    }
+    scalars = {state for states in names.values() for state in states}
     return exploded.select(
         *[
             F.when(is_first, F.col(name)).alias(name) if name in scalars else F.col(name)

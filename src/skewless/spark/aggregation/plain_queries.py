@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregation.asked import Asked
+from skewless.spark.aggregation.arguments import Asked
 from skewless.spark.aggregation.partials import TIME
 from skewless.spark.aggregation.windows import WINDOW, spelled
 from skewless.spark.columns import internal, like_spark_groups, quoted

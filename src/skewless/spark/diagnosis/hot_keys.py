@@ -22,12 +22,10 @@ from skewless.diagnosis.job import Job, SampledKeys
 from skewless.diagnosis.ways import chosen_strategies, predict
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.spark.diagnosis.applying import HotKeys
-from skewless.spark.diagnosis.measuring import measure
-from skewless.spark.diagnosis.timing_work import Work
+from skewless.spark.diagnosis.measuring import Work, measure
 from skewless.spark.key_texts import key_text
 from skewless.spark.records import GroupingKey, Key, Records
-from skewless.spark.routing.arguments import number_of_workers
-from skewless.spark.routing.settings import given_workers
+from skewless.spark.routing.arguments import given_workers, number_of_workers
 from skewless.spark.worker_python import is_local
 from skewless.strategy import AnyStrategy
 

@@ -22,8 +22,7 @@ from pyspark.sql.types import (
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, is_collated, nullable, quoted
-from skewless.spark.error_lines import first_line
-from skewless.spark.records import GroupingKey, Records
+from skewless.spark.records import GroupingKey, Records, first_line
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.state.operators.join import both_records, key_names, renamed
 from skewless.spark.state.spread_records import any_null

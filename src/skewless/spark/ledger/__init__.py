@@ -1,6 +1,6 @@
 """The ledger: plans and reports as files in one folder, shared by all tasks of a query.
 
-Read `ledger` first: what can be published, written, read and purged (`purging`). `names` has the
+Read `ledger` first: what can be published, written, read and purged. `names` has the
 names of the files. `files` turns arrays into bytes and back. `folder` opens a folder on any
 filesystem (`local_folder`, `remote_folder`). `entry_checks` refuses damaged entries, and
 `state_changes` keeps a state small.

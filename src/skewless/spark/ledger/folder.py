@@ -10,7 +10,7 @@ import functools
 import os
 import re
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from pyarrow import fs
@@ -26,32 +26,8 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SECRET = re.compile(r"^([A-Za-z][\w+.-]*://)[^/:@?]*:(?!\d+(?:/|$))[^?]*@")
 
 
-class Folder(Protocol):
-    """Files by name below one folder; `/` separates, and folders are created as needed."""
-
-    def read(self, name: str, last: int | None = None) -> bytes | None:
-        """Return the content, or its `last` bytes, or None when there is no such file."""
-
-    def create(self, name: str, data: bytes) -> bytes:
-        """Write the file, durably, unless it is there; return the content that counts."""
-
-    def overwrite(self, name: str, data: bytes) -> None:
-        """Write the file; replace it if it exists."""
-
-    def files(self, under: str) -> list[str]:
-        """Return the names of the files directly below `under`, unfinished ones included."""
-
-    def folders(self, under: str) -> list[str]:
-        """Return the names of the folders directly below `under`."""
-
-    def delete(self, name: str) -> None:
-        """Delete a file, if it is still there."""
-
-    def delete_folder(self, name: str) -> None:
-        """Delete a folder and the files in it, if they are still there."""
-
-    def seconds_since_written(self, name: str) -> float:
-        """Return the age of a file; 0 when there is none."""
+#: Files by name below one folder; `/` separates, and folders are created as needed.
+Folder: TypeAlias = LocalFolder | RemoteFolder
 
 
 def absolute(address: str) -> str:

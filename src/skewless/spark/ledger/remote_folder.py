@@ -31,7 +31,7 @@ class RemoteFolder:
         self.place = place
 
     def read(self, name: str, last: int | None = None) -> bytes | None:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         path = self._path(name)
         try:
             if last is not None:
@@ -48,7 +48,7 @@ class RemoteFolder:
             return None
 
     def create(self, name: str, data: bytes) -> bytes:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         there = self.read(name)
         if there is not None:
             return there
@@ -58,7 +58,7 @@ class RemoteFolder:
         return data if there is None else there
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         with naming_the_folder(self.place):
             if self.filesystem.type_name in _SHOWN_WHEN_COMPLETE:
                 self._upload(name, data)
@@ -74,19 +74,19 @@ class RemoteFolder:
                 raise
 
     def files(self, under: str) -> list[str]:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         return self._list(under, fs.FileType.File)
 
     def folders(self, under: str) -> list[str]:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         return self._list(under, fs.FileType.Directory)
 
     def delete(self, name: str) -> None:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         self._delete(self.filesystem.delete_file, self._path(name))
 
     def delete_folder(self, name: str) -> None:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         self._delete(self.filesystem.delete_dir, self._path(name))
 
     def _delete(self, delete: Callable[[str], None], path: str) -> None:
@@ -97,7 +97,7 @@ class RemoteFolder:
                 raise
 
     def seconds_since_written(self, name: str) -> float:
-        """See `Folder`."""
+        """See `LocalFolder`."""
         written = self.filesystem.get_file_info(self._path(name)).mtime
         return 0.0 if written is None else time.time() - written.timestamp()
 
