@@ -61,13 +61,6 @@ _MOST_BYTES = 1 << 28
 _MOST_LISTED = 1 << 26
 
 
-def save(path: str | Path, fields: Mapping[str, Any]) -> None:
-    """Write the fields of a plan."""
-    table = [[key.hashed, key.load, key.name, key.pieces] for key in fields["table"]]
-    plain = {**fields, "made": fields["made"]._asdict(), "table": table}
-    write_fields(path, _FORMAT, plain)
-
-
 def write_fields(path: str | Path, kind: str, fields: Mapping[str, Any]) -> None:
     """Write plain fields with the kind of plan and the version, for this user only."""
     about = {"format": kind, "version": _VERSION, **fields}
@@ -77,7 +70,12 @@ def write_fields(path: str | Path, kind: str, fields: Mapping[str, Any]) -> None
 def read_fields(path: str | Path, kind: str) -> tuple[Path, dict[str, Any]]:
     """Return the file, and the fields that `write_fields` wrote; their values are not checked."""
     place = Path(path_text(path, "path"))
-    found = _json(place)
+    if place.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"path: {place} is larger than any plan")
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise ValueError(f"path: {place} is no plan: it is not JSON") from None
     if not isinstance(found, dict) or found.pop("format", None) != kind:
         raise ValueError(f"path: {place} is no {kind}: `save` writes one")
     version = found.pop("version", None)
@@ -121,15 +119,6 @@ def read(path: str | Path) -> dict[str, Any]:
         "n_keys": reader.whole("n_keys", found.get("n_keys"), 0, 1 << 62),
         "made": reader.made(found.get("made")),
     }
-
-
-def _json(place: Path) -> Any:
-    if place.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"path: {place} is larger than any plan")
-    try:
-        return json.loads(place.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise ValueError(f"path: {place} is no plan: it is not JSON") from None
 
 
 class _Reader:
@@ -226,7 +215,8 @@ class KeyPlan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON into a file for this user only: it holds the seed."""
-        save(path, vars(self))
+        table = [[key.hashed, key.load, key.name, key.pieces] for key in self.table]
+        write_fields(path, _FORMAT, {**vars(self), "made": self.made._asdict(), "table": table})
 
     @classmethod
     def load(cls: type[Plan], path: str | Path) -> Plan:

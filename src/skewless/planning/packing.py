@@ -258,26 +258,21 @@ class _Rooms:
             heapq.heapreplace(self._heap, (-room, worker))
 
 
-class TwoRounds(NamedTuple):
-    """Where the keys go, and the keys of the first round, by place."""
-
-    packed: Packed
-    first: tuple[int, ...]
-
-
 def pack_two_rounds(
     counts: KeyCounts,
     n_workers: int,
     capacities: Sequence[float] | None = None,
     tolerance: float = 0.05,
-) -> TwoRounds:
-    """Return where the keys go; k keys of the first round have at most n + k − 1 pieces.
+) -> tuple[Packed, tuple[int, ...]]:
+    """Return where the keys go, and the keys of the first round, by place.
+
+    k keys of the first round have at most n + k − 1 pieces.
 
     A key is in the first round if no worker can have it among keys that are all whole.
 
     >>> counts = KeyCounts(np.arange(3, dtype=np.uint64), np.array([9.0, 1, 1]), np.ones(64), 3)
     >>> counts = counts._replace(buckets=np.bincount([0, 1, 2], counts.loads, 128))
-    >>> pack_two_rounds(counts, 2).packed.placed
+    >>> pack_two_rounds(counts, 2)[0].placed
     ((0, (Piece(worker=0, share=0.5), Piece(worker=1, share=0.5))),)
     """
     speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
@@ -304,7 +299,7 @@ def pack_two_rounds(
     placed = tuple(zip(split, pieces, strict=True))
     of_split = float(counts.loads[split].sum()) * shares
     both = Packed(packed.homes, placed + packed.placed, packed.loads + of_split)
-    return TwoRounds(both, tuple(split))
+    return both, tuple(split)
 
 
 def _without(counts: KeyCounts, keys: list[int]) -> KeyCounts:

@@ -85,7 +85,7 @@ def layout_of(
     given = results or {"n": aggs.count(), "e": Extent()}
     chosen = {n: PerKey(a) if isinstance(a, aggs.Aggregator) else a for n, a in given.items()}
     partials = Partials(schema, key, chosen)
-    return layout_text(state_layout(FORMAT, partials, key, list(given), window))
+    return layout_text(state_layout(partials, key, list(given), window))
 
 
 N, E = aggs.count(), Extent()

@@ -24,9 +24,8 @@ from skewless.diagnosis.costs import ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECON
 from skewless.keys import hash_keys
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import Asked
-from skewless.spark.aggregation.native_merging import is_merged_by_spark
+from skewless.spark.aggregation.native_queries import has_plain_query, is_merged_by_spark
 from skewless.spark.aggregation.partials import Partials
-from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
@@ -54,7 +53,7 @@ _LOGGER = logging.getLogger("skewless")
 class Choice:
     """The form in which an aggregation is computed, and why."""
 
-    form: str  # one of `forms.FORMS`
+    form: str  # "plain", "local", "together", "plan" or "route"
     strategy: str | AnyStrategy  # of "route"; else the name of the form
     why: str
 

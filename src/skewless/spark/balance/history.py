@@ -330,16 +330,13 @@ def _shown_hot_keys(workers: Mapping[int, Entry], n_records: int) -> list[dict[s
     ]
 
 
-def _count(entry: Entry, name: str) -> int:
-    number = entry.about.get(name)
-    if type(number) is int and number >= 0:
-        return number
-    text = f"{name} must be a whole number from 0 on, not {str(number)[:40]}"
-    raise corrupt(entry, ValueError(text))
-
-
 def _each_of(workers: Mapping[int, Entry], name: str) -> list[int] | None:
     """Return a number of each worker, or None if some workers do not report it."""
     if not workers or not all(name in one.about for one in workers.values()):
         return None
-    return [_count(one, name) for one in workers.values()]
+    for entry in workers.values():
+        number = entry.about[name]
+        if type(number) is not int or number < 0:
+            text = f"{name} must be a whole number from 0 on, not {str(number)[:40]}"
+            raise corrupt(entry, ValueError(text))
+    return [one.about[name] for one in workers.values()]

@@ -195,42 +195,26 @@ def measure(df: DataFrame, key_hash: Column, work: Work, batch_size: int) -> Cos
 
 
 def costs_of(times: Times, keys: pa.ChunkedArray) -> Costs:
-    """Return the costs from the times; `keys` are those of the records of few keys, in order."""
-    # The run of one record, which is subtracted already, had a key too.
-    n_keys = max(0, pc.count_distinct(keys.slice(0, times.few_records + 1)).as_py() - 1)
-    return solve(
-        (times.many_records, times.many_seconds),
-        (times.few_records, times.few_seconds),
-        n_few_keys=n_keys,
-        differs=times.differs,
-    )
+    """Return the costs from the times; `keys` are those of the records of few keys, in order.
 
+    If the second run has a key for every record, or the first one is empty, all cost counts as cost
+    per record. If the keys of the first run together cost less than the difference between equal
+    runs, the cost per key is 0.
 
-def solve(
-    many_keys: tuple[int, float],
-    few_keys: tuple[int, float],
-    *,
-    n_few_keys: int,
-    differs: float = 0.0,
-) -> Costs:
-    """Return the costs from the records and seconds of both groups.
-
-    If the second group has a key for every record, or the first group is empty, all cost counts as
-    cost per record. If the keys of the first group together cost less than the difference between
-    equal runs, the cost per key is 0.
-
-    >>> solve((100, 1.01), (1_000, 0.11), n_few_keys=1)
+    >>> costs_of(Times(100, 1.01, 1_000, 0.11, 0.0), pa.chunked_array([[0, 7, *[7] * 999]]))
     Costs(per_record=0.0001, per_pair=0.01, measured=True)
     """
-    records, seconds = few_keys
-    if not many_keys[0] or records <= n_few_keys:
-        total = many_keys[0] + records
-        each = (many_keys[1] + seconds) / total if total else 0.0
+    n_many, many_seconds, n_few, few_seconds, differs = times
+    # The run of one record, which is subtracted already, had a key too.
+    n_keys = max(0, pc.count_distinct(keys.slice(0, n_few + 1)).as_py() - 1)
+    if not n_many or n_few <= n_keys:
+        total = n_many + n_few
+        each = (many_seconds + few_seconds) / total if total else 0.0
         return Costs(float(f"{each:.3g}"), 0.0, measured=True)
-    both = many_keys[1] / many_keys[0]  # one record and one key
-    per_record = max(0.0, (seconds - n_few_keys * both) / (records - n_few_keys))
+    both = many_seconds / n_many  # one record and one key
+    per_record = max(0.0, (few_seconds - n_keys * both) / (n_few - n_keys))
     per_pair = max(0.0, both - per_record)
-    if per_pair * many_keys[0] <= differs:
+    if per_pair * n_many <= differs:
         per_pair = 0.0
     return Costs(float(f"{per_record:.3g}"), float(f"{per_pair:.3g}"), measured=True)
 

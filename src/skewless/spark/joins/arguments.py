@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -83,11 +85,7 @@ class Sides:
     def equal_keys(self) -> Column:
         """The condition of the join, for rows of both sides."""
         pairs = zip(self.left.key, self.right.key, strict=True)
-        conditions = [F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs]
-        found = conditions[0]
-        for condition in conditions[1:]:
-            found = found & condition
-        return found
+        return reduce(and_, (F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs))
 
     @property
     def plain(self) -> DataFrame:
@@ -155,10 +153,8 @@ def _keys_of_result(names: Sequence[str], aliases: Sequence[str], how: str) -> l
     if how == "right":
         return [F.col(alias).alias(name) for name, alias in zip(names, aliases, strict=True)]
     if how == "full":
-        return [
-            F.coalesce(F.col(quoted(name)), F.col(alias)).alias(name)
-            for name, alias in zip(names, aliases, strict=True)
-        ]
+        pairs = zip(names, aliases, strict=True)
+        return [F.coalesce(F.col(quoted(name)), F.col(alias)).alias(name) for name, alias in pairs]
     return [F.col(quoted(name)) for name in names]
 
 
