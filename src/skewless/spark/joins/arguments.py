@@ -90,11 +90,7 @@ class Sides:
     @property
     def plain(self) -> DataFrame:
         """Spark's own join."""
-        return self.of_join(self.left.df.join(self.right.df, self.equal_keys, self.how))
-
-    def of_join(self, joined: DataFrame) -> DataFrame:
-        """Return the columns of the result."""
-        return joined.select(*self.result)
+        return self.left.df.join(self.right.df, self.equal_keys, self.how).select(*self.result)
 
 
 def require_tables(left: Any, right: Any) -> tuple[Records, Records]:
