@@ -20,6 +20,15 @@ from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, path_text, s
 from skewless.plumbing.private_files import write_private
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 
+Plan = TypeVar("Plan", bound="KeyPlan")
+#: The most keys, and the most workers of a key, that a printed plan has.
+_SHOWN_KEYS = 20
+_SHOWN_WORKERS = 6
+_FORMAT, _VERSION = "skewless key plan", 1
+#: A larger file is not one of ours: a plan has a bounded table.
+_MOST_BYTES = 1 << 28
+_MOST_LISTED = 1 << 26
+
 
 class PlannedKey(NamedTuple):
     """A key of the table: its hash with a sign, its load, and the parts of its records.
@@ -53,12 +62,6 @@ class Made(NamedTuple):
     weight: str | None = None
     per_key: float = 0.0  # load of each key besides that of its records
     counted: str = "exact"  # or "sample"
-
-
-_FORMAT, _VERSION = "skewless key plan", 1
-#: A larger file is not one of ours: a plan has a bounded table.
-_MOST_BYTES = 1 << 28
-_MOST_LISTED = 1 << 26
 
 
 def write_fields(path: str | Path, kind: str, fields: Mapping[str, Any]) -> None:
@@ -158,12 +161,6 @@ class _Reader:
         self.require(value["weight"] is None or isinstance(value["weight"], str), "made", value)
         self.require(value["counted"] in ("exact", "sample"), "made", value)
         return Made(**value | texts)
-
-
-Plan = TypeVar("Plan", bound="KeyPlan")
-#: The most keys, and the most workers of a key, that a printed plan has.
-_SHOWN_KEYS = 20
-_SHOWN_WORKERS = 6
 
 
 @dataclass(frozen=True)

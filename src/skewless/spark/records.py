@@ -19,6 +19,8 @@ from skewless.plumbing.arguments import shown
 from skewless.spark import columns as column_types
 from skewless.spark.columns import arrow_schema, is_collated, quoted
 
+Key: TypeAlias = str | Column | Sequence[str | Column]
+
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its type if the message is empty."""
@@ -33,9 +35,6 @@ def first_line_of(text: str, otherwise: str) -> str:
     """
     lines = (line.strip() for line in text.splitlines() if line.strip())
     return next(lines, otherwise).rstrip(";")
-
-
-Key: TypeAlias = str | Column | Sequence[str | Column]
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,6 @@ _ONE_REQUEST = "allow_delayed_open"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 # A colon that is not followed by a port: a name and a secret.
 _SECRET = re.compile(r"^([A-Za-z][\w+.-]*://)[^/:@?]*:(?!\d+(?:/|$))[^?]*@")
-
-
 #: These show a file when its upload is complete, and not before.
 _SHOWN_WHEN_COMPLETE = ("s3", "gcs")
 
