@@ -20,9 +20,14 @@ from skewless.spark.columns import arrow_schema, internal
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, given_ledger
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
-from skewless.spark.routing.arguments import most_workers, number_of_workers
+from skewless.spark.routing.arguments import (
+    are_untrusted,
+    given_seed,
+    given_workers,
+    most_workers,
+    number_of_workers,
+)
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
-from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving

@@ -21,10 +21,9 @@ from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import VersionName, run_name
-from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.query_ledger import QueryLedger, Task, this_task
 from skewless.spark.routing.requests import purge_requests
 from skewless.spark.routing.seeds import hash_seed
-from skewless.spark.routing.this_task import Task, this_task
 from skewless.spark.state.grouping import received
 from skewless.spark.state.outcomes import Worked
 from skewless.spark.state.planning.controller import Controller
