@@ -34,6 +34,7 @@ SALTS = 8
 REBALANCE = "REBALANCE"
 #: The column of the README's table that a way belongs to.
 COLUMNS = {
+    "as it is": ("local",),
     "hash": ("hash", "Spark's join", "applyInPandas"),
     "salting": ("salt-8", "hot-salt-8", "salted join", "salted applyInPandas"),
     REBALANCE: (REBALANCE,),

@@ -122,8 +122,7 @@ class Records:
         if not isinstance(name, str):
             raise ValueError(f"{argument} must be the name of a column, not {shown(name)}")
         if name not in self.names:
-            message = parameters.nearest(name, self.names, "column")
-            raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(self.names)}")
+            raise ValueError(f"{argument}: {self._unknown(name)}")
         alike = [column for column in self.names if column.lower() == name.lower()]
         # Reading a setting of Spark is a round trip, so it is read only where it matters.
         if len(alike) > 1 and (alike.count(name) > 1 or not self._is_case_sensitive()):
@@ -132,6 +131,12 @@ class Records:
                 f"{', '.join(self.names)}; rename all but one of those with this name"
             )
         return name
+
+    def _unknown(self, name: str) -> str:
+        message = parameters.nearest(name, self.names, "column")
+        # Without a near one, all are named already.
+        more = f" The DataFrame has {', '.join(self.names)}" if message.endswith("?") else ""
+        return message + more
 
     def _is_case_sensitive(self) -> bool:
         return bool(self.spark.conf.get("spark.sql.caseSensitive", "false") == "true")
@@ -155,10 +160,9 @@ class Records:
             column = F.expr(text)
             self.df.select(column)
         except PySparkException as error:
-            message = parameters.nearest(text, self.names, "column")
             raise ValueError(
-                f"{argument}: {message}; the DataFrame has {', '.join(self.names)}; and it is not "
-                f"an SQL expression of them: {first_line(error)}"
+                f"{argument}: {self._unknown(text)}; and it is not an SQL expression of them: "
+                f"{first_line(error)}"
             ) from error
         self.computed(column, argument)
         return column

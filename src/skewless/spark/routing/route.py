@@ -159,8 +159,10 @@ def require_new(column: object, records: Records) -> None:
     """Raise ValueError unless this can be the name of one more column."""
     name = text(column, "column", "a name for the new column")
     if name.lower() in [one.lower() for one in records.names]:  # Spark would replace it
-        names = ", ".join(records.names)
-        raise ValueError(f"column: the DataFrame has a column {name!r} already; it has {names}")
+        raise ValueError(
+            f"column: the DataFrame has a column {name!r} already: give column= another name, or "
+            "drop or rename that column"
+        )
 
 
 def _followed(records: Records, plan: object, others: Mapping[str, object]) -> KeyPlan:

@@ -102,7 +102,10 @@ def _base(ledger: Ledger, batch: int | None) -> Base:
     if batch is None:
         found = bases.newest(ledger)
         if found is None:
-            raise ValueError(f"ledger: {place} holds no state: no micro-batch has ended yet")
+            raise ValueError(
+                f"ledger: {place} holds no state: there is no such folder, or no micro-batch has "
+                "ended yet"
+            )
         return found
     wanted = whole(batch, "batch")
     complete = bases.complete(ledger, wanted)

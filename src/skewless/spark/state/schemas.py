@@ -250,7 +250,8 @@ def require_compatible(kept: str, shape: Shape, where: str) -> None:
             raise LedgerMismatch(
                 f"{where} holds states with the field {name} {kind}, which state_schema lacks: "
                 "fields can be added, not removed. Keep the field (it may be null), even in an "
-                "older program that is deployed again; or use another ledger and checkpoint"
+                "older program that is deployed again; or use another ledger and checkpoint. The "
+                "gap of sessions is part of the name of their field, and cannot change"
             )
         wanted = now[name].dataType.simpleString()
         if wanted != kind and not _widens(kind, wanted):
