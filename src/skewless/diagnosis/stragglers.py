@@ -236,7 +236,10 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
             )
         by_key = _by_operators(stage, without=_PER_RECORD)
         if by_key:
-            return f"it read about as many records as the others, but they cost more: {by_key}"
+            return (
+                "it read about as many records as the others: its machine may have been busy. If a "
+                f"task is slow in every run, its records cost more: {by_key}"
+            )
         return (
             "some records cost more than others: give route their cost as weight=, or look at the "
             "slow partition"
