@@ -13,7 +13,7 @@ from skewless.kernels.distinct import add as add_distinct
 from skewless.kernels.distinct import estimate as estimate_distinct
 from skewless.kernels.distinct import registers
 from skewless.kernels.hashing import GOLDEN, mix
-from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, put_all
+from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, put
 from skewless.plumbing.compiling import kernel
 from skewless.simulator.starting import Measuring
 
@@ -78,9 +78,11 @@ def _add_while_room(replicas: Replicas, keys: Keys, workers: Workers, begin: I64
     return keys.size
 
 
-def _entries(table: KeyTable) -> tuple[Keys, Workers]:
-    used = table.values != ABSENT
-    return table.keys[used], table.values[used]
+@kernel
+def _copy_table(old: KeyTable, new: KeyTable) -> None:
+    for slot in range(old.keys.size):
+        if old.values[slot] != ABSENT:
+            put(new, old.keys[slot], old.values[slot])
 
 
 @kernel
@@ -129,15 +131,17 @@ class ReplicaCounter:
         counts = self._replicas.counts
         if counts.sum() >= self.max_pairs:
             self._sketches = registers(_PRECISION), registers(_PRECISION)
-            _add_estimated(*_entries(self._replicas.first), *self._sketches)
-            _add_names(_entries(self._replicas.extra)[0], self._sketches[1])
+            first, extra, _ = self._replicas
+            used = first.values != ABSENT
+            _add_estimated(first.keys[used], first.values[used], *self._sketches)
+            _add_names(extra.keys[extra.values != ABSENT], self._sketches[1])
             self._replicas = _empty(1, 1)
             return
         tables = []
         for table, count in zip(self._replicas[:2], counts, strict=True):
             if 2 * count >= table.keys.size:
                 larger = key_table(2 * int(count))
-                put_all(larger, *_entries(table))
+                _copy_table(table, larger)
                 tables.append(larger)
             else:
                 tables.append(table)
