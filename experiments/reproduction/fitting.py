@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 _EXACT = 1_000  # so many terms of a sum are added up one by one
+_NEARLY_ALL = 0.98  # of the distinct keys
 
 
 def harmonic(n_keys: int, z: float) -> float:
@@ -59,6 +60,50 @@ def fitted_z(n_keys: int, share: float, n_top: int = 1, digits: int = 4) -> floa
         else:
             high = middle
     return round((low + high) / 2, digits)
+
+
+def expected_keys(z: float, n_keys: int, n_records: int) -> float:
+    """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
+    n_exact = min(n_keys, 10_000)
+    edges = np.unique(np.geomspace(n_exact + 1, n_keys + 1, 20_000).astype(np.int64))
+    ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])
+    sizes = np.concatenate([np.ones(n_exact), np.diff(edges)])
+    shares = ranks**-z / harmonic(n_keys, z)
+    return float((sizes * -np.expm1(n_records * np.log1p(-shares))).sum())
+
+
+@cache
+def fitted_keys(
+    n_distinct: int, n_records: int, *, z: float = 0.0, share: float = 0.0, n_top: int = 1
+) -> int:
+    """Return from how many keys so many records are to be drawn to have so many distinct ones.
+
+    The exponent is `z`, or, with a `share`, the one that gives it to the first keys. The number is
+    rounded to three digits; it is `n_distinct` if nearly all of them occur.
+
+    >>> fitted_keys(1_900_000, 10_000_000, z=1.0), fitted_keys(8_000, 7_000_000, z=1.0)
+    (9190000, 8000)
+    >>> fitted_keys(2_400_000, 12_000_000, share=0.202)
+    Traceback (most recent call last):
+        ...
+    ValueError: no Zipf stream with 12000000 records and a share of 0.202 has 2400000 distinct keys
+    """
+
+    def found(n_keys: int) -> float:
+        exponent = fitted_z(n_keys, share, n_top) if share else z
+        return expected_keys(exponent, n_keys, n_records) / n_distinct
+
+    low, high = n_distinct, 1_000 * n_distinct
+    if found(low) >= _NEARLY_ALL:
+        return low
+    if found(high) < 1.0:
+        given = f"{n_records} records and " + (f"a share of {share:g}" if share else f"z = {z:g}")
+        raise ValueError(f"no Zipf stream with {given} has {n_distinct} distinct keys")
+    while high > 1.0005 * low:
+        middle = round((low * high) ** 0.5)
+        low, high = (middle, high) if found(middle) < 1.0 else (low, middle)
+    digits = 10 ** (len(str(high)) - 3)
+    return round(high / digits) * digits
 
 
 @cache

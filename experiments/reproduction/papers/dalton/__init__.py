@@ -230,13 +230,15 @@ def partitioned(
     few_keys: bool = False,
     interval: float | None = None,
     finer: bool = False,
+    averaging: str = "rewards",
 ) -> Pipeline:
     """Return a system with several partitioners, each with a stream of its own.
 
     Dalton's share what they learn every half slide, which is the interval that the adaptive
     protocol finds (section 5.4); or after `interval` seconds, 0 for never. `few_keys`: reducers
     have a tenth of the work, as with the fewest keys of Table 2. `finer`: slides have four parts,
-    whatever the partitioners: record i goes to partitioner i mod p.
+    whatever the partitioners: record i goes to partitioner i mod p. `averaging`: that of
+    Dalton.
     """
     slide = min(_LONG_SLIDE, _longer(size, 4).records // _LONG_SLIDES)
     parts = _FINER if finer else 1
@@ -246,7 +248,7 @@ def partitioned(
     if interval is not None and system == "dalton":
         sync = max(2, int(interval * slide / _SLIDE_SECONDS)) if interval else 0
         more["exchange"] = _MESSAGE
-    return cell(
+    own = cell(
         system,
         "per-source",
         {
@@ -264,6 +266,8 @@ def partitioned(
         service=service(_WINDOW_SLIDES),
         **more,
     )
+    merged = {"averaging": averaging} if system == "dalton" and averaging != "rewards" else {}
+    return replace(own, settings={**own.settings, **merged})
 
 
 def adapting(

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.records import Row
 from experiments.reproduction.cells import side_by_side
 from experiments.reproduction.figure import cell
-from experiments.reproduction.fitting import fitted_z, harmonic
+from experiments.reproduction.fitting import expected_keys, fitted_z
 from skewless import registry, workloads
 from skewless.arrays import Workers
 from skewless.kernels.hashing import seeded
@@ -120,6 +120,7 @@ _ENTRIES: dict[str, Callable[[Any], int]] = {
 @cell
 def counted_looks(
     strategy: str,
+    workload: str,
     of: Mapping[str, Any],
     n_workers: int,
     n_sources: int,
@@ -132,11 +133,9 @@ def counted_looks(
     Its row has `looks`, the mean number of workers looked at for a record; `entries`, those of
     its routing table at the end of the stream; and `window_keys`, the mean number of distinct keys
     in a window of all sources.
-
-    `of`: parameters of the workload `zipf`.
     """
     own = registry.make(strategy)
-    stream = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    stream = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
     keys = np.ascontiguousarray(stream[::n_sources])
     state = own.start(n_workers, seed)
     # The first half teaches the strategy which keys are hot.
@@ -161,10 +160,15 @@ def counted_looks(
 
 @cell
 def clocked_routes(
-    strategies: list[str], of: Mapping[str, Any], n_workers: int, n_sources: int, seed: int
+    strategies: list[str],
+    workload: str,
+    of: Mapping[str, Any],
+    n_workers: int,
+    n_sources: int,
+    seed: int,
 ) -> Row:
     """Seconds per record of one source, by strategy, for pieces of the second half of a stream."""
-    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))[::n_sources]
+    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))[::n_sources]
     half, n_pieces = keys.size // 2, 11
     pieces = np.array_split(np.ascontiguousarray(keys[half:]), n_pieces + 1)
 
@@ -219,24 +223,15 @@ def distinct(z: float, n_keys: int, n_records: int, n_published: int, seed: int)
     return {
         "keys": int(np.unique(ranks).size),
         "top_share": float((ranks == 1).mean()),
-        "expected_keys": _expected(z, n_keys, n_records),
-        "expected_published": _expected(z, n_keys, n_published),
+        "expected_keys": expected_keys(z, n_keys, n_records),
+        "expected_published": expected_keys(z, n_keys, n_published),
     }
-
-
-def _expected(z: float, n_keys: int, n_records: int) -> float:
-    """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
-    n_exact = min(n_keys, 10_000)
-    edges = np.unique(np.geomspace(n_exact + 1, n_keys + 1, 20_000).astype(np.int64))
-    ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])
-    sizes = np.concatenate([np.ones(n_exact), np.diff(edges)])
-    shares = ranks**-z / harmonic(n_keys, z)
-    return float((sizes * -np.expm1(n_records * np.log1p(-shares))).sum())
 
 
 @cell
 def cold_replicas(
     strategy: str,
+    workload: str,
     of: Mapping[str, Any],
     n_workers: int,
     n_sources: int,
@@ -247,10 +242,8 @@ def cold_replicas(
 
     A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`, and
     the replication of all keys.
-
-    `of`: parameters of the workload `zipf`.
     """
-    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
     own = registry.make(strategy)
     workers = np.empty(keys.size, np.int32)
     for source in range(n_sources):

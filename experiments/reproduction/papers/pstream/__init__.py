@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
-from experiments.reproduction.fitting import fitted_z, share_of_top
+from experiments.reproduction.figure import SIZES, Measurement, Paper, Points, Size, named
+from experiments.reproduction.fitting import fitted_keys, fitted_z, share_of_top
 from experiments.reproduction.papers.pstream import counting
+from experiments.reproduction.papers.pstream.split_keys import SplitSimulation
 from experiments.reproduction.table import Entry, Table
 
-#: Data sets that cannot be had (Table 3 and section 1): records, keys, and which part of the keys
-#: has 80 % of the records. No share of the hashtags is published: that of the words stands in.
+#: Data sets that cannot be had (Table 3 and section 1): records, distinct keys, and which part of
+#: these has 80 % of the records. No share of the hashtags is published: it is that of the words.
 TRACES = {
     "TW": (658_000_000, 5_700_000, 0.03),  # words of tweets
     "ST": (274_000_000, 6_649, 0.08),  # NASDAQ records
@@ -53,9 +54,19 @@ def stream_of(size: Size, stream: str, z: float, part: float = 1.0) -> dict[str,
     if not stream:
         n_records = min(1_000_000_000, size.records)
         return {"z": z, "n_keys": _KEYS, "n_records": round(part * n_records)}
-    published, n_keys, top = TRACES[stream]
-    z = fitted_z(n_keys, 0.8, n_top=max(1, round(top * n_keys)))
+    published, n_distinct, top = TRACES[stream]
+    n_top = max(1, round(top * n_distinct))
+    n_keys = fitted_keys(n_distinct, published, share=0.8, n_top=n_top)
+    z = fitted_z(n_keys, 0.8, n_top=n_top)
     return {"z": z, "n_keys": n_keys, "n_records": round(part * min(published, size.records))}
+
+
+def _simulation(strategy: str, workload: str, sample: int = 0, **fields: Any) -> Simulation:
+    """Return a simulation; DKG is the one that splits keys, by a `sample` of so many records."""
+    if strategy == "dkg":
+        settings = {"sample": sample} if sample else {}
+        return SplitSimulation(workload=workload, **{**fields, "settings": settings})
+    return Simulation(strategy, workload, **fields)
 
 
 def routed(
@@ -70,18 +81,22 @@ def routed(
     f: float | None = None,
     saturated: bool = False,
     drifting: bool = False,
+    longer: int = 1,
 ) -> Simulation:
     """Return one strategy on one stream; `f` is a fixed threshold of PStream.
 
-    `drifting`: other keys are the hot ones in each quarter of the stream.
+    `drifting`: other keys are the hot ones in each quarter of the stream. `longer`: the stream is
+    as many times longer, but not above the largest of ours.
 
     One source routes: PStream's predictor is one for all sources, and knows every record.
     """
+    most = max(size.records, SIZES["published"].for_paper("pstream").records)
+    size = size._replace(records=min(longer * size.records, most))
     of = stream_of(size, stream, z, part)
     if drifting:
         own_z = of.pop("z")
         of |= {"z_min": own_z, "z_max": own_z, "period": of["n_records"] // 4}
-    return Simulation(
+    return _simulation(
         strategy,
         "shifting-zipf" if drifting else "zipf",
         settings={} if f is None else {"f": f},
@@ -94,21 +109,29 @@ def routed(
 
 
 def merged(
-    size: Size, *, strategy: str, seed: int, workers: int = 64, stream: str = "", z: float = 1.0
+    size: Size,
+    *,
+    strategy: str,
+    seed: int,
+    workers: int = 64,
+    stream: str = "",
+    z: float = 1.0,
+    sample: int = 0,
 ) -> Simulation:
-    """Return a strategy with its merge stage.
+    """Return a strategy with its merge stage; `sample` is that of DKG.
 
-    Where a key has one worker, its result is final, so hash and DKG have none.
+    Where a key has one worker, its result is final, so hash has none.
     """
     of = stream_of(size, stream, z)
-    return Simulation(
+    return _simulation(
         strategy,
         "zipf",
+        sample,
         of=of,
         n_workers=min(workers, size.workers),
         seed=seed,
         window=max(1, of["n_records"] // _MERGES),
-        timing=_SATURATED if strategy in ("hash", "dkg") else _MERGED,
+        timing=_SATURATED if strategy == "hash" else _MERGED,
     )
 
 
