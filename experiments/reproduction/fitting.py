@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 
 _EXACT = 1_000  # so many terms of a sum are added up one by one
-_NEARLY_ALL = 0.98  # of the distinct keys
 
 
 def harmonic(n_keys: int, z: float) -> float:
@@ -55,10 +54,8 @@ def fitted_z(n_keys: int, share: float, n_top: int = 1, digits: int = 4) -> floa
     low, high = 0.0, 20.0
     while high - low > 1e-7:
         middle = (low + high) / 2
-        if share_of_top(middle, n_keys, n_top) < share:
-            low = middle
-        else:
-            high = middle
+        too_even = share_of_top(middle, n_keys, n_top) < share
+        low, high = (middle, high) if too_even else (low, middle)
     return round((low + high) / 2, digits)
 
 
@@ -82,11 +79,11 @@ def fitted_keys(
     rounded to three digits; it is `n_distinct` if nearly all of them occur.
 
     >>> fitted_keys(1_900_000, 10_000_000, z=1.0), fitted_keys(8_000, 7_000_000, z=1.0)
-    (9190000, 8000)
+    (8920000, 8000)
     >>> fitted_keys(2_400_000, 12_000_000, share=0.202)
     Traceback (most recent call last):
         ...
-    ValueError: no Zipf stream with 12000000 records and a share of 0.202 has 2400000 distinct keys
+    ValueError: no Zipf stream of 12000000 records has 2400000 distinct keys and this share: 0.202
     """
 
     def found(n_keys: int) -> float:
@@ -94,15 +91,15 @@ def fitted_keys(
         return expected_keys(exponent, n_keys, n_records) / n_distinct
 
     low, high = n_distinct, 1_000 * n_distinct
-    if found(low) >= _NEARLY_ALL:
+    if found(low) >= 0.98:
         return low
     if found(high) < 1.0:
-        given = f"{n_records} records and " + (f"a share of {share:g}" if share else f"z = {z:g}")
-        raise ValueError(f"no Zipf stream with {given} has {n_distinct} distinct keys")
+        what = f"{n_distinct} distinct keys and this share: {share:g}"
+        raise ValueError(f"no Zipf stream of {n_records} records has {what}")
     while high > 1.0005 * low:
         middle = round((low * high) ** 0.5)
         low, high = (middle, high) if found(middle) < 1.0 else (low, middle)
-    digits = 10 ** (len(str(high)) - 3)
+    digits = int(10 ** (len(str(high)) - 3))
     return round(high / digits) * digits
 
 

@@ -120,6 +120,9 @@ def curves(figure: Figure, plot: Plot, numbers: Numbers) -> dict[str, Points]:
                 places: Iterable[float] = itertools.count(spec.get("start", 0))
                 if "over" in spec:
                     places = numbers.table.series(spec["over"], **place)
+                elif "cdf" in spec:
+                    parts = [(i + 1) / len(series) for i in range(len(series))]
+                    places, series = sorted(series), parts
                 found[name] = list(zip(places, series, strict=False))
             elif "level" in spec:
                 ends = [x for points in found.values() for x, _ in points]

@@ -77,7 +77,7 @@ def test_keys_that_are_all_cold_cost_their_candidates_only(strategy, looks):
 
 def test_watching_a_router_changes_nothing():
     of = {"z": 1.2, "n_keys": 10_000, "n_records": 20_000}
-    for strategy in ("w-choices", "dagreedy", "dalton", "pd-stream", "cascade"):
+    for strategy in ("w-choices", "dagreedy", "dalton", "pd-stream"):
         few, many = (
             counted_looks(strategy, "zipf", of, n_workers=16, n_sources=2, seed=1, samples=n).run()
             for n in (1, 100)

@@ -8,7 +8,6 @@ import pytest
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.papers.pstream.counting import (
     aggregation,
-    cascade_trials,
     coin_trials,
     predicted_hot_keys,
     time_hot,
@@ -43,12 +42,6 @@ def test_coin_trials_are_the_same_every_time_and_differ_by_seed():
 
 def test_one_toss_never_makes_a_key_hot():
     assert coin_trials(1, 200, n_keys=5, long_run=0).run() == {"two_runs": 0.0, "two_bits": 0.0}
-
-
-@needs_a_long_stream
-def test_cascade_finds_a_frequent_key_and_leaves_a_rare_one():
-    assert cascade_trials(500, 3, between=15).run() == {"heavy": 1.0}
-    assert cascade_trials(20, 3, between=2_000).run() == {"heavy": 0.0}
 
 
 # Predictors
@@ -87,7 +80,7 @@ def test_predictors_are_asked_record_by_record_however_the_stream_is_cut(kind):
     whole, parts = np.zeros(keys.size, np.uint8), np.zeros(keys.size, np.uint8)
     predictor(kind, 0.05, 2_000, window=500, seed=1).observe(keys, whole)
     finder = predictor(kind, 0.05, 2_000, window=500, seed=1)
-    for begin in range(0, keys.size, 500):  # a multiple of the piece that Cascade routes at once
+    for begin in range(0, keys.size, 500):
         finder.observe(keys[begin : begin + 500], parts[begin : begin + 500])
     assert (whole == parts).all()
 
@@ -167,11 +160,11 @@ def test_a_sample_of_nothing_is_refused():
         SplitKeys(sample=0)
 
 
-def test_splitting_by_frequency_is_between_a_hash_and_pstream():
+def test_splitting_by_frequency_is_more_even_than_a_hash():
     of = {"z": 1.0, "n_keys": 10_000, "n_records": 40_000}
     split_keys = SplitSimulation(of=of, settings={"sample": 4_000}, n_workers=32).run()
     hashed = Simulation("hash", "zipf", of=of, n_workers=32).run()
-    assert 0 < split_keys["imbalance"] < 0.5 * hashed["imbalance"]
+    assert 0 < split_keys["imbalance"] < 0.75 * hashed["imbalance"]
 
 
 # aggregation

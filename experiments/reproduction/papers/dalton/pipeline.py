@@ -137,10 +137,6 @@ class Pipeline:
         stable = slice(max(n // 2, n - self.n_slides), None)  # the last window
         fair = counts[:, slides.TOTAL] / self.n_workers
         return {
-            "strategy": self.strategy,
-            "workers": self.n_workers,
-            "reducers": self.reducers,
-            "slides": n,
             "throughput": float(self.slide / seconds[stable].mean()),
             "combiner_limit": _rate(self.slide, combiners[stable]),
             "reducer_limit": _rate(self.slide, at_reducers[stable]),

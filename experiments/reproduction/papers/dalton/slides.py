@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skewless.arrays import F64, I64, Floats, Ints, SmallInts, Workers
+from skewless.arrays import I64, Floats, Ints, SmallInts, Workers
 from skewless.plumbing.compiling import kernel
 
 # Columns of the counts of a slide.
@@ -59,23 +58,6 @@ def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
 
 
 @kernel
-def _most(values: NDArray[Any]) -> F64:
-    """Return the largest of the values, which are at least 0."""
-    most = values[0]
-    for i in range(1, values.size):
-        most = max(most, values[i])
-    return most
-
-
-@kernel
-def _sum(values: Ints) -> I64:
-    total = np.int64(0)
-    for i in range(values.size):
-        total += values[i]
-    return total
-
-
-@kernel
 def _merges(width: I64, split_only: I64) -> I64:
     """Count the merged pairs of a key on this many workers."""
     return np.int64(0) if split_only and width < 2 else np.int64(width)
@@ -114,11 +96,11 @@ def count_slides(keys: Ints, workers: Workers, shape: Shape, window: Held, out: 
             window.loads[workers[i]] += 1
             if window.records[pair] == 1:
                 _widen(window, shape, keys[i], 1)
-        out[slide, PEAK] = _most(window.loads)
-        out[slide, TOTAL] = _sum(window.loads)
-        out[slide, MERGED_PEAK] = _most(window.merged)
-        out[slide, MERGED] = _sum(window.merged)
+        out[slide, PEAK] = window.loads.max()
+        out[slide, TOTAL] = window.loads.sum()
+        out[slide, MERGED_PEAK] = window.merged.max()
+        out[slide, MERGED] = window.merged.sum()
         out[slide, PAIRS] = window.totals[0]
         out[slide, KEYS] = window.totals[1]
         out[slide, WATCHED] = window.widths[shape.watched]
-        out[slide, SQUARES_PEAK] = np.int64(_most(window.squares))
+        out[slide, SQUARES_PEAK] = np.int64(window.squares.max())

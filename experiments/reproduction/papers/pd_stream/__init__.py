@@ -2,25 +2,7 @@
 
 The axes of a cell have the paper's numbers; a smaller size measures fewer workers and records.
 
-How far the fullest worker is above the mean does not depend on the length of the stream where a
-strategy levels the loads: it is some records. Shorter streams are therefore compared in records
-(`excess`), and shown as the imbalance that these would be in a stream of the published length
-(`as_published`).
-
-Figures 4 to 7 are in virtual time. Eight sources, as in Table VI, each with a bounded number of
-records under way, as Storm has it; n workers; four reducers that merge the partial results of a
-window before the next one begins. A worker takes as long for a record as 16 workers need for
-Pd-Stream's published 445 records per second on DS: absolute numbers are therefore no claims. What
-merging costs is not published: here it is a twentieth of that per replica.
-
-While results are merged, sources wait, which the time that a record spends at its worker does not
-show. Latency is therefore the number of records under way divided by the throughput, by Little's
-law. The number cancels out in all claims. So the latency of Figure 4 holds no more than the
-throughput of Figure 6. Other models give another order of Pd-Stream and W-Choices: see its `why`.
-
-Figure 12 counts what grouping costs, in copies of keys and table entries: the kilobytes of a JVM
-depend on the program. Figure 13 has a clock, and counts workers looked at. A copy is one key on one
-worker in a window of 10,000 records.
+What the models assume is said in `texts.toml`.
 """
 
 from __future__ import annotations
@@ -32,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Size, named
 from experiments.reproduction.fitting import fitted_keys, fitted_z
 from experiments.reproduction.papers.pd_stream import counting
 from experiments.reproduction.table import Entry, Table
@@ -120,29 +102,15 @@ def simulated(
     )
 
 
-def routers(size: Size, *, strategy: str, stream: str, workers: int, seed: int) -> Measurement:
-    """Build the cell that counts how many workers a source looks at for a record."""
-    workload, of = stream_of(stream, 0.0, size.records)
-    n_workers = min(workers, size.workers)
-    return counting.counted_looks(strategy, workload, of, n_workers, SOURCES, seed)
-
-
-def clocked_routes(
-    size: Size, *, strategies: list[str], stream: str, workers: int, seed: int
+def counted(
+    size: Size, *, cell: str, workers: int, seed: int, stream: str = "", z: float = 0.0, **own: Any
 ) -> Measurement:
-    """Build the cell that measures how long a source takes for a record, all of them in one run."""
-    workload, of = stream_of(stream, 0.0, size.records)
-    n_workers = min(workers, size.workers)
-    return counting.clocked_routes(strategies, workload, of, n_workers, SOURCES, seed)
-
-
-def cold_replicas(
-    size: Size, *, strategy: str, workers: int, seed: int, stream: str = "", z: float = 0.0
-) -> Measurement:
-    """Return which part of the replicas belongs to keys that are never hot."""
+    """Build a cell of `counting` that routes a stream."""
     workload, of = stream_of(stream, z, size.records)
     n_workers = min(workers, size.workers)
-    return counting.cold_replicas(strategy, workload, of, n_workers, SOURCES, seed)
+    common = {"workload": workload, "of": of, "n_workers": n_workers, "n_sources": SOURCES}
+    measurement: Measurement = getattr(counting, cell)(**common, seed=seed, **own)
+    return measurement
 
 
 def sampling(size: Size, *, alpha: int, seed: int) -> Measurement:
@@ -214,21 +182,10 @@ def _off(table: Table, **axes: Any) -> float:
     )
 
 
-def _by_window(
-    table: Table, stream: str, strategies: list[str], latency: bool = False
-) -> Mapping[str, Points]:
-    found: dict[str, Points] = {}
-    for strategy in strategies:
-        rates = _over_time(table, stream=stream, strategy=strategy)
-        values = [1e3 * SOURCES * _PENDING / rate for rate in rates] if latency else rates
-        found[strategy] = list(enumerate(values, start=2))
-    return found
-
-
 PAPER = Paper(
     "pd-stream",
     "Pd-Stream",
-    named(simulated, routers, clocked_routes, cold_replicas, sampling, probabilities, distinct),
+    named(simulated, counted, sampling, probabilities, distinct),
     columns={
         **named(_excess, _as_published),
         # If the window of 2n records is scanned as well.
@@ -238,5 +195,4 @@ PAPER = Paper(
         "keys_off": lambda entry: abs(float(entry.row["keys"] / entry.row["expected_keys"]) - 1),
     },
     calls=named(_held, _variation, _ahead, _peak_latency, _off),
-    curves=named(_by_window),
 )

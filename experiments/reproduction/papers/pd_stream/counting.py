@@ -18,16 +18,10 @@ from experiments.reproduction.cells import side_by_side
 from experiments.reproduction.figure import cell
 from experiments.reproduction.fitting import expected_keys, fitted_z
 from skewless import registry, workloads
-from skewless.arrays import Workers
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT, find_slot, get
 from skewless.kernels.space_saving import is_hot
 from skewless.state import copy_state
-from skewless.strategies.cascade import Cascade
-from skewless.strategies.cascade.counting import is_heavy
-from skewless.strategies.cascade.heavy_keys import find as find_heavy
-from skewless.strategies.cascade.heavy_keys import first_place
-from skewless.strategies.cascade.state import following, home_of, stride_of
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import row_of
 from skewless.workloads.zipf import Zipf
@@ -69,39 +63,17 @@ def _of_pd_stream(state: Any, key: np.uint64) -> int:
     return size + (state.loads.size if state.needed[count] > size else 0)
 
 
-def _of_cascade(state: Any, key: np.uint64) -> int:
-    """The workers in use by a heavy key; the way along the order to the worker of a light one."""
-    hashed = np.uint64(seeded(key, state.seed[0]))
-    place = find_heavy(state.heavy, first_place(state.heavy, hashed), key)
-    if place != ABSENT and is_heavy(state, place):
-        return int(state.cursors["reach"][place])
-    out: Workers = np.empty(1, np.int32)
-    Cascade().route(np.array([key]), copy_state(state), out)
-    at, stride, n_looks = home_of(state, hashed), stride_of(state, hashed), 1
-    while at != out[0]:
-        at = following(at, stride, state.levels.size)
-        n_looks += 1
-    return n_looks
-
-
 _LOOKS: dict[str, Looks] = {
     "pkg": lambda state, key: 2,
     "w-choices": _of_w_choices,
     "dagreedy": _of_dagreedy,
     "dalton": _of_dalton,
     "pd-stream": _of_pd_stream,
-    "cascade": _of_cascade,
 }
 
 
 def _n_bits(words: Any) -> int:
     return int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())
-
-
-def _cascade_entries(state: Any) -> int:
-    reaches = state.cursors["reach"]
-    n_places = state.heavy.counts.size
-    return sum(int(reaches[p]) for p in range(n_places) if is_heavy(state, p))
 
 
 #: From a state: entries (key, worker) or counters of keys that a source needs to route hot keys.
@@ -113,7 +85,6 @@ _ENTRIES: dict[str, Callable[[Any], int]] = {
         (state.hot.keys.size - state.hot.n_free[0]) * state.window.loads.size
     ),
     "pd-stream": lambda state: int(state.sizes[state.window.counts > 0].sum()),
-    "cascade": _cascade_entries,
 }
 
 
@@ -149,11 +120,9 @@ def counted_looks(
     n_windows = stream.size // window
     windows = [*stream[: n_windows * window].reshape(n_windows, -1)] or [stream]
     return {
-        "strategy": strategy,
         "workers": n_workers,
         "looks": float(np.mean(looks)),
         "entries": _ENTRIES[strategy](state),
-        "sources": n_sources,
         "window_keys": float(np.mean([np.unique(part).size for part in windows])),
     }
 
@@ -198,7 +167,6 @@ def sampling(alpha: int, n_workers: int, n_records: int, seed: int) -> Row:
     # Between two of its records, windows without the key end at all records beyond `length`.
     away = np.maximum(0, np.diff(places) - length)
     return {
-        "alpha": alpha,
         "missed": float(away.sum() / (places[-1] - places[0])),
         "expected": (1 - theta) ** length,
         "limit": math.exp(-alpha),
@@ -256,8 +224,6 @@ def cold_replicas(
     beyond_one = np.bincount(pairs // n_workers) - 1
     cold = counts < max(3.0, cold_share * keys.size)
     return {
-        "strategy": strategy,
-        "workers": n_workers,
         "replication": float(pairs.size / counts.size),
         "cold_part": float(beyond_one[cold].sum() / max(1, beyond_one.sum())),
     }
