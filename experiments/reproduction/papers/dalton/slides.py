@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skewless.arrays import I64, Floats, Ints, SmallInts, Workers
+from skewless.arrays import F64, I64, Floats, Ints, SmallInts, Workers
 from skewless.plumbing.compiling import kernel
 
 # Columns of the counts of a slide.
@@ -41,7 +42,7 @@ class Held(NamedTuple):
     merged: Ints  # by reducer: pairs
     loads: Ints  # by worker, over the recent slides
     squares: Floats  # by worker
-    totals: Ints  # pairs, keys
+    totals: Ints  # pairs, keys, merged pairs
 
 
 def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
@@ -53,8 +54,17 @@ def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
         np.zeros(int(reducers.max(initial=0)) + 1, np.int64),
         np.zeros(n_workers, np.int64),
         np.zeros(n_workers),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
     )
+
+
+@kernel
+def _most(values: NDArray[Any]) -> F64:
+    """Return the largest of the values."""
+    most = values[0]
+    for i in range(1, values.size):
+        most = max(most, values[i])
+    return most
 
 
 @kernel
@@ -72,6 +82,7 @@ def _widen(window: Held, shape: Shape, key: I64, by: I64) -> None:
     window.totals[1] += np.int64(width + by == 1 and by == 1) - np.int64(width == 1 and by == -1)
     more = _merges(width + by, shape.split_only) - _merges(width, shape.split_only)
     window.merged[window.reducers[key]] += more
+    window.totals[2] += more
 
 
 @kernel
@@ -96,11 +107,11 @@ def count_slides(keys: Ints, workers: Workers, shape: Shape, window: Held, out: 
             window.loads[workers[i]] += 1
             if window.records[pair] == 1:
                 _widen(window, shape, keys[i], 1)
-        out[slide, PEAK] = window.loads.max()
-        out[slide, TOTAL] = window.loads.sum()
-        out[slide, MERGED_PEAK] = window.merged.max()
-        out[slide, MERGED] = window.merged.sum()
+        out[slide, PEAK] = _most(window.loads)
+        out[slide, TOTAL] = min(slide + 1, shape.recent) * size
+        out[slide, MERGED_PEAK] = _most(window.merged)
+        out[slide, MERGED] = window.totals[2]
         out[slide, PAIRS] = window.totals[0]
         out[slide, KEYS] = window.totals[1]
         out[slide, WATCHED] = window.widths[shape.watched]
-        out[slide, SQUARES_PEAK] = np.int64(window.squares.max())
+        out[slide, SQUARES_PEAK] = np.int64(_most(window.squares))
