@@ -170,16 +170,6 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def totals(results: Sequence[Result]) -> dict[str, int]:
-    """Count the figures by verdict.
-
-    >>> totals([{"verdict": "reproduced"}, {"verdict": "failed"}])
-    {'reproduced': 1, 'direction only': 0, 'not reproduced': 0, 'failed': 1}
-    """
-    counts = Counter(one["verdict"] for one in results)
-    return {verdict: counts[verdict] for verdict in OUTCOMES}
-
-
 def summary(results: Sequence[Result]) -> str:
     """Count the figures by verdict, in one sentence.
 
@@ -188,7 +178,8 @@ def summary(results: Sequence[Result]) -> str:
     """
     if not results:
         return "There are no figures."
-    counts = [f"{count} {verdict}" for verdict, count in totals(results).items() if count]
+    counted = Counter(one["verdict"] for one in results)
+    counts = [f"{counted[verdict]} {verdict}" for verdict in OUTCOMES if counted[verdict]]
     held = sum(one["verdict"] not in (MISSED, FAILED) for one in results)
     share = math.floor(100 * held / len(results))  # never more than it is
     return (
