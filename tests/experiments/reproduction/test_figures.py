@@ -37,7 +37,10 @@ NUMBERS = {
 #: Properties of a stream, or of what counts keys: no record is routed, so there is no place for a
 #: strategy.
 WITHOUT_STRATEGIES = {
-    *(f"pstream/{n}" for n in "9 10 11 table-1 table-2 34 35 36 predictors".split()),
+    *(
+        f"pstream/{n}"
+        for n in ["9", "10", "11", "table-1", "table-2", "34", "35", "36", "predictors"]
+    ),
     *(f"pd-stream/table-{n}" for n in ("II", "III", "IV")),
     *("dalton/10a", "dalton/10b"),
 }
