@@ -9,15 +9,7 @@ from typing import Any
 from benchmarks.records import markdown, write_table
 from experiments.reproduction.catalogue import PAPERS
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import (
-    FAILED,
-    MISSED,
-    OUTCOMES,
-    REPRODUCED,
-    Result,
-    summary,
-    totals,
-)
+from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, REPRODUCED, Result, summary
 from skewless.plumbing.text_tables import significant
 
 _PROJECT = Path(__file__).parents[2]
@@ -41,8 +33,8 @@ def totals_table(results: Sequence[Result]) -> str:
 
     def counts(some: Sequence[Result]) -> list[int]:
         fitted = sum(one["verdict"] == REPRODUCED and "fitted" in one for one in some)
-        outcomes = [len(some), *totals(some).values(), fitted]
-        return [*outcomes, sum(len(one["claims"]) for one in some)]
+        outcomes = [sum(one["verdict"] == outcome for one in some) for outcome in OUTCOMES]
+        return [len(some), *outcomes, fitted, sum(len(one["claims"]) for one in some)]
 
     rows = []
     for paper in PAPERS:

@@ -120,6 +120,9 @@ def curves(figure: Figure, plot: Plot, numbers: Numbers) -> dict[str, Points]:
                 places: Iterable[float] = itertools.count(spec.get("start", 0))
                 if "over" in spec:
                     places = numbers.table.series(spec["over"], **place)
+                elif "cdf" in spec:
+                    parts = [(i + 1) / len(series) for i in range(len(series))]
+                    places, series = sorted(series), parts
                 found[name] = list(zip(places, series, strict=False))
             elif "level" in spec:
                 ends = [x for points in found.values() for x, _ in points]
@@ -163,16 +166,6 @@ def expected(claim: Claim) -> str:
     return " and ".join(f"{sign} {significant(one)}" for sign, one in limits if one is not None)
 
 
-def totals(results: Sequence[Result]) -> dict[str, int]:
-    """Count the figures by verdict.
-
-    >>> totals([{"verdict": "reproduced"}, {"verdict": "failed"}])
-    {'reproduced': 1, 'direction only': 0, 'not reproduced': 0, 'failed': 1}
-    """
-    counts = Counter(one["verdict"] for one in results)
-    return {verdict: counts[verdict] for verdict in OUTCOMES}
-
-
 def summary(results: Sequence[Result]) -> str:
     """Count the figures by verdict, in one sentence.
 
@@ -181,7 +174,8 @@ def summary(results: Sequence[Result]) -> str:
     """
     if not results:
         return "There are no figures."
-    counts = [f"{count} {verdict}" for verdict, count in totals(results).items() if count]
+    counted = Counter(one["verdict"] for one in results)
+    counts = [f"{counted[verdict]} {verdict}" for verdict in OUTCOMES if counted[verdict]]
     held = sum(one["verdict"] not in (MISSED, FAILED) for one in results)
     share = math.floor(100 * held / len(results))  # never more than it is
     return (
