@@ -12,11 +12,10 @@ import typer
 from rich.progress import track
 
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, ratios
-from benchmarks.streams import InMemory
+from benchmarks.streams import zipf_keys
 from skewless import registry
 from skewless.arrays import Keys
 from skewless.strategy import AnyStrategy
-from skewless.workloads import Zipf
 
 WORKERS = (16, 64, 128, 1024)
 EXPONENTS = (0.8, 1.4, 2.0)
@@ -37,9 +36,7 @@ def measure(
     Repetitions are the outermost loop and strategies the innermost: what disturbs the machine for
     a while disturbs all strategies alike, and `hash` runs beside each of them.
     """
-    streams = {
-        z: InMemory.of(Zipf(z=z, n_keys=n_keys, n_records=n_records), seed).keys for z in exponents
-    }
+    streams = {z: zipf_keys(z, n_keys, n_records, seed) for z in exponents}
     strategies = [registry.make(name) for name in names]
     for repetition in range(repetitions):
         for z, keys in streams.items():

@@ -20,9 +20,9 @@ from benchmarks.records import Report, Row, grouped, markdown
 from benchmarks.streams import zipf_keys
 from skewless import strategy as contract
 from skewless.cli.option import option
-from skewless.dashboard.live_texts import bytes_text
+from skewless.dashboard.live_history import bytes_text
 from skewless.planning.packing import KeyCounts, buckets_of, first_homes, listed_per_bucket, pack
-from skewless.plumbing.rounding import seconds_text
+from skewless.plumbing.text_tables import seconds_text
 from skewless.registry import make
 from skewless.spark.ledger import Ledger
 from skewless.spark.ledger.files import to_bytes

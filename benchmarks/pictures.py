@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -23,7 +23,7 @@ from benchmarks.records import PROJECT, Report, Row
 from skewless import registry
 from skewless.metrics import relative_loads
 from skewless.simulator import Measuring, simulate
-from skewless.workloads import EvolvingZipf, Workload
+from skewless.workloads import EvolvingZipf
 
 PICTURES = PROJECT / "docs" / "pictures"
 HIGHLIGHT = "cascade"
@@ -122,19 +122,16 @@ def _labels(cell: Sequence[Row]) -> list[tuple[tuple[float, float], str]]:
     """Return the names to write and where; neighbours on the front share a label."""
     best = [record for record in cell if record["on_front"] and record["strategy"] != HIGHLIGHT]
     labels = [(_place(record), HIGHLIGHT) for record in cell if record["strategy"] == HIGHLIGHT]
-    last: tuple[float, float] | None = None
+    last = math.inf, math.inf
     for record in sorted(best, key=_place):
         place = _place(record)
-        if last is not None and _decades(place, last) < _LABEL_DECADES:
+        apart = (abs(math.log10(a / b)) for a, b in zip(last, place, strict=True))
+        if max(apart) < _LABEL_DECADES:
             labels[-1] = labels[-1][0], f"{labels[-1][1]}, {record['label']}"
         else:
             labels.append((place, record["label"]))
         last = place
     return labels
-
-
-def _decades(one: tuple[float, float], other: tuple[float, float]) -> float:
-    return max(abs(math.log10(a / b)) for a, b in zip(one, other, strict=True))
 
 
 def _place(record: Row) -> tuple[float, float]:
@@ -155,18 +152,10 @@ BASELINE = "hash"
 WINDOW = 10_000
 
 
-class Setting(NamedTuple):
-    """A stream and a number of workers."""
-
-    about: str
-    workload: Workload
-    n_workers: int
-
-
-#: Strategies that move keys cannot help a key that is heavier than a worker's share, so they get a
-#: stream without one.
+#: By family: what is said about it, a stream, and a number of workers. Strategies that move keys
+#: cannot help a key that is heavier than a worker's share, so they get a stream without one.
 SETTINGS = {
-    family: Setting(
+    family: (
         f"Zipf {z}, {n_workers} workers",
         EvolvingZipf(z=z, n_keys=10_000, n_records=400_000, period=100_000),
         n_workers,
@@ -182,7 +171,7 @@ def measure(names: Sequence[str]) -> Iterator[Row]:
         family = registry.make(name).traits.family
         if family not in baselines:
             baselines[family] = _run(BASELINE, family)
-        about = {"strategy": name, "about": SETTINGS[family].about}
+        about = {"strategy": name, "about": SETTINGS[family][0]}
         yield about | _run(name, family) | {"baseline": baselines[family]}
 
 

@@ -5,48 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skewless.arrays import Keys
-from skewless.workloads import CHUNK_SIZE, Workload, Zipf
+from skewless.workloads import Zipf
 
 #: Keys of a stream "Hot 0.25" that take this part of its records.
 N_HOT = 5
 _FIRST_S = 1_767_225_600  # 2026-01-01 00:00 UTC
 
 
-class InMemory:
-    """Keys that are there already, for many runs over them."""
-
-    name: ClassVar[str] = "in memory"
-
-    def __init__(self, keys: Keys) -> None:
-        self.keys = keys
-        self.n_records: int | None = keys.size
-
-    @classmethod
-    def of(cls, workload: Workload, seed: int) -> InMemory:
-        """Return the keys of another workload."""
-        return cls(np.concatenate(list(workload.chunks(seed))))
-
-    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
-        for first in range(0, self.keys.size, chunk_size):
-            yield self.keys[first : first + chunk_size]
-
-
-def zipf_keys(z: float, n_keys: int, n_records: int) -> Keys:
+def zipf_keys(z: float, n_keys: int, n_records: int, seed: int = 0) -> Keys:
     """Return the key hashes of a Zipf stream."""
-    return InMemory.of(Zipf(z=z, n_keys=n_keys, n_records=n_records), 0).keys
-
-
-def real_streams(data: Path | None, n_records: int, named: str = "*") -> Iterator[tuple[str, Any]]:
-    """Yield the column `key` of each Parquet file in a folder, by the name of the file."""
-    for file in sorted(data.glob(f"{named}.parquet")) if data else ():
-        yield file.stem, pq.read_table(file, columns=["key"]).slice(0, n_records).column("key")
+    return np.concatenate(list(Zipf(z=z, n_keys=n_keys, n_records=n_records).chunks(seed)))
 
 
 def write_files(folder: Path, tables: Iterable[pa.Table], rows: int | None = None) -> Path:
@@ -85,10 +60,10 @@ def stream_table(
         is_hot = draws.random(n_records) < float(number)
         hot, others = (draws.integers(*ends, n_records) for ends in ((0, N_HOT), (N_HOT, n_keys)))
         keys = np.where(is_hot, hot, others).astype(str)
-    else:
-        keys = dict(real_streams(data, n_records, name)).get(name)
-    if keys is None:
+    elif data is None or not (file := data / f"{name}.parquet").exists():
         return None
+    else:
+        keys = pq.read_table(file, columns=["key"]).slice(0, n_records).column("key")
     rng, n = np.random.default_rng(1), len(keys)
     numbers = {"x": rng.integers(0, 4_000, n) / 4, "w": rng.integers(1, 100, n) * 1.0}
     more = {f"c{place}": np.arange(n) * (place + 1) for place in range(columns)}

@@ -1,52 +1,37 @@
 """Write every generated table anew from the raw records; measures nothing."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import typer
 
-from benchmarks import (
-    first_minutes,
-    generic_cpu,
-    grouping_cost,
-    growth,
-    held_keys,
-    overview,
-    slow_slots,
-    spark_versions,
-)
+import benchmarks
+from benchmarks import on_spark
 from benchmarks.frontier.__main__ import write_documents
-from benchmarks.on_spark import (
-    first_route,
-    keyed_state_mixed,
-    learning_together,
-    public,
-    replay_validation,
-    small_batches,
-    stateful_operators,
-    tpch_q5,
-    ways_tables,
-    whole_keys,
-)
-from benchmarks.records import read_records
+from benchmarks.records import Report, read_records
 from experiments.reproduction import document as reproduction
 
-MODULES = (
-    *(first_minutes, generic_cpu, grouping_cost, growth, overview, first_route, held_keys),
-    *(keyed_state_mixed, learning_together, public, replay_validation),
-    *(slow_slots, small_batches, spark_versions, stateful_operators),
-    *(tpch_q5, ways_tables, whole_keys),
-)
-REPORTS = tuple(module.REPORT for module in MODULES)
+
+def reports() -> tuple[Report, ...]:
+    """Return the reports of all benchmarks, each once; that of the frontier has pictures too."""
+    found: dict[str, Report] = {}
+    for package in (benchmarks, on_spark):
+        for module in iter_modules(package.__path__, f"{package.__name__}."):
+            if module.name != "benchmarks.tables" and not module.ispkg:
+                report = getattr(import_module(module.name), "REPORT", None)
+                found |= {} if report is None else {report.name: report}
+    return tuple(found.values())
 
 
-def write_reproduction_tables() -> None:
-    if reproduction.RECORDS.exists():
-        reproduction.write_document(read_records(reproduction.RECORDS))
+REPORTS = reports()
 
 
 def write_all() -> None:
     """Write all generated tables of the documents anew, from the raw records."""
     for report in REPORTS:
         report.write_tables()
-    write_reproduction_tables()
+    if reproduction.RECORDS.exists():
+        reproduction.write_document(read_records(reproduction.RECORDS))
     write_documents()
     pages = {document for report in REPORTS for document, _ in report.tables}
     print(f"tables written: {', '.join(sorted(pages))}, docs/results/frontier.md, reproduction.md")

@@ -36,12 +36,9 @@ class Jar(NamedTuple):
     @property
     def here(self) -> bool:
         """Whether the file is there, and is the one meant."""
-        return self.path.is_file() and digest(self.path) == self.sha256
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        if not self.path.is_file():
+            return False
+        return hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
 
 
 def read_list(name: str) -> list[Jar]:

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -87,14 +86,6 @@ def install_with_pip(folders: list[Path]) -> Java | None:
     return search([*folders, target])
 
 
-def _ways(options: argparse.Namespace) -> Iterator[Callable[[list[Path]], Java | None]]:
-    yield search
-    if options.apt:
-        yield install_with_apt
-    if options.install_jdk:
-        yield install_with_pip
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print JAVA_HOME and return 0, or say what to install and return 2."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -111,8 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     folders = options.folders or [*finding_java.SYSTEM_FOLDERS, PROJECT / ".java"]
-    for way in _ways(options):
-        java = way(folders)
+    ways = {search: True, install_with_apt: options.apt, install_with_pip: options.install_jdk}
+    for way, allowed in ways.items():
+        java = way(folders) if allowed else None
         if java:
             print(java.home)
             return 0

@@ -22,14 +22,6 @@ RECORDS = PROJECT / "benchmarks" / "results" / "spark_versions.jsonl"
 _SPARKS_OWN = re.compile(r"^(pyspark|py4j)==.*\n", re.MULTILINE)
 
 
-def checked(versions: list[str]) -> list[str]:
-    """Return the versions, or end with an error that names the unknown ones."""
-    unknown = [version for version in versions if version not in VERSIONS]
-    if unknown:
-        sys.exit(f"versions of Spark are {', '.join(VERSIONS)}, not {', '.join(unknown)}")
-    return versions
-
-
 def environment(version: str) -> Path:
     """Return the Python of the environment with a version of Spark, which is made if need be."""
     folder = ENVIRONMENTS / version
@@ -71,7 +63,10 @@ def passes(python: Path, version: str, mode: str) -> bool:
 
 def main(what: str, *named: str) -> None:
     """Print the Python of a version, or run the suite on the versions that are named, or on all."""
-    versions = checked(list(named or VERSIONS))
+    versions = named or VERSIONS
+    unknown = [version for version in versions if version not in VERSIONS]
+    if unknown:
+        sys.exit(f"versions of Spark are {', '.join(VERSIONS)}, not {', '.join(unknown)}")
     if what == "environment":
         print(environment(*versions))
         return

@@ -5,13 +5,17 @@ import pytest
 
 from skewless.state import (
     Unsound,
+    check_state,
     copy_state,
+    fixed,
+    growing,
     layout,
     named_arrays,
     require_within,
     restored,
     state_bytes,
     with_arrays,
+    within,
 )
 
 
@@ -95,3 +99,42 @@ def test_layouts_differ_if_a_field_has_another_name_or_type():
 def test_values_of_every_field_are_checked():
     with pytest.raises(Unsound, match=r"counters\.level must be from 0 to 1, not 1\.5"):
         require_within("counters", with_fields().counters[1:][["level"]], 0, 1)
+
+
+@fixed("seed")
+@within(0, 5, "loads")
+@growing("table")
+class Declared(NamedTuple):
+    seed: np.ndarray
+    loads: np.ndarray
+    table: np.ndarray
+
+
+class Around(NamedTuple):
+    inner: Declared
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "refused"),
+    [
+        ("seed", [8], "inner.seed must be as the strategy starts with it"),
+        ("loads", [6, 0], "inner.loads must be from 0 to 5, not 6"),
+        ("loads", [0, 5], None),
+    ],
+)
+def test_what_a_class_declares_is_checked_in_every_piece(name, values, refused):
+    fresh = Declared(np.array([7]), np.zeros(2, int), np.zeros(1, int))
+    state = Around(fresh._replace(**{name: np.array(values)}))
+    if refused is None:
+        check_state(state, Around(fresh))
+    else:
+        with pytest.raises(Unsound, match=refused):
+            check_state(state, Around(fresh))
+
+
+def test_only_arrays_that_grow_may_have_another_length():
+    fresh = Declared(np.array([7]), np.zeros(2, int), np.zeros(1, int))
+    arrays = dict(named_arrays(fresh))
+    assert restored(fresh, arrays | {"table": np.zeros(9, int)}).table.size == 9
+    with pytest.raises(Unsound, match="loads must have the shape"):
+        restored(fresh, arrays | {"loads": np.zeros(3, int)})

@@ -11,8 +11,7 @@ from rich.progress import track
 
 from benchmarks import pictures
 from benchmarks.frontier.cells import GROUPS, cell_of, cells, in_order, measure, traces_in
-from benchmarks.frontier.front import points
-from benchmarks.frontier.tables import REPORT
+from benchmarks.frontier.tables import REPORT, points
 from benchmarks.records import write_records
 from skewless import registry
 from skewless.cli.option import option

@@ -12,9 +12,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.records import Row
-from benchmarks.streams import InMemory
 from skewless import registry
+from skewless.diagnosis.job import SampledKeys
 from skewless.simulator import Cluster, simulate
 from skewless.strategy import Rescales
 from skewless.workloads import EvolvingZipf, Trace, Workload, Zipf
@@ -128,7 +130,8 @@ def measure(todo: Iterable[Cell], data: Path | None = None) -> Iterator[Row]:
     for cell in todo:
         workload = cell.workload(data)
         if last != (workload, cell.seed):
-            kept, last = InMemory.of(workload, cell.seed), (workload, cell.seed)
+            kept = SampledKeys(np.concatenate(list(workload.chunks(cell.seed))))
+            last = workload, cell.seed
         twice_as_fast = [1.0 + worker % 2 for worker in range(cell.workers)]  # half of them
         run = simulate(
             registry.make(cell.strategy),

@@ -244,11 +244,8 @@ def table(records: Sequence[Row]) -> str:
     names = dict.fromkeys(r["strategy"] for r in records)
     rows = []
     for name in names:
-        row: list[object] = [f"`{name}`"]
-        for variant in VARIANTS:
-            cell = cells.get((name, variant))
-            row.append("" if cell is None else _shown(cell))
-        rows.append(row)
+        found = [cells.get((name, variant)) for variant in VARIANTS]
+        rows.append([f"`{name}`", *("" if cell is None else _shown(cell) for cell in found)])
     headings = (
         "strategy",
         "one source",

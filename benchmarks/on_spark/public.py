@@ -24,8 +24,7 @@ from benchmarks.public.both_ways import (
     missing_for_transform,
     run_stream,
 )
-from benchmarks.public.shuffle_records import ShuffleRecords
-from benchmarks.public.shufflebench import SCHEMAS, shufflebench
+from benchmarks.public.shufflebench import SCHEMAS, ShuffleRecords, shufflebench
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
 from benchmarks.turns import rounds, spark_and_folder
 from skewless.cli.option import option

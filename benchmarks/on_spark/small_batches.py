@@ -1,4 +1,4 @@
-"""Measure the least time of a micro-batch: every keyed operator beside Spark's `groupBy().count()`.
+"""Measure the least time of a micro-batch: every keyed operator beside Spark's own operators.
 
 All queries read the same small files, one in a micro-batch, in turns within one session. With
 `closes_without_data`, micro-batches without data come after some of them; only those with data
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from benchmarks.on_spark.stateful_operators import Totals
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
@@ -26,7 +27,8 @@ from skewless.spark import deduplicate, join, process, sessions, top_n
 
 SPARKS = "groupBy().count()"
 CLOSING = ", closes_without_data"
-N_KEYS = 1_000
+#: Records of a key in a micro-batch, if that is large.
+PER_KEY = 5
 WARM = 2  # micro-batches of each query that do not count
 _AT: dict[str, Any] = {"watermark": ("ts", "10 seconds")}
 
@@ -39,7 +41,7 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
         return lambda df, folder: call(df, workers=workers, ledger=str(folder / "ledger"), **extra)
 
     def joined(df: DataFrame, **placement: Any) -> DataFrame:
-        return join(df, df.select("k", "ts"), "k", within="5 seconds", **_AT, **placement)
+        return join(df, df.select("k", "ts"), "k", within="1 second", **_AT, **placement)
 
     timed: dict[str, Callable[..., DataFrame]] = {
         "process": lambda df, **p: process(df, "k", Totals(), **_AT, **p),
@@ -48,6 +50,7 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
         "join": joined,
     }
     found: dict[str, Any] = {SPARKS: lambda df, _: df.groupBy("k").count()}
+    found |= {f"Spark's {name}": way for name, way in sparks_own().items()}
     for name, call in timed.items():
         found[name] = ours(call)
         found[name + CLOSING] = ours(call, closes=True)
@@ -55,14 +58,37 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     return found
 
 
+def sparks_own() -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
+    """Return what Spark has for the same results, where it has something."""
+
+    def joined(df: DataFrame, _: Path) -> DataFrame:
+        one = df.withWatermark("ts", "10 seconds").alias("l")
+        other = df.select("k", "ts").withWatermark("ts", "10 seconds").alias("r")
+        near = "l.ts BETWEEN r.ts - INTERVAL 1 SECOND AND r.ts + INTERVAL 1 SECOND"
+        return one.join(other, F.expr(f"l.k = r.k AND {near}"))
+
+    return {
+        "sessions": lambda df, _: (
+            df.withWatermark("ts", "10 seconds")
+            .groupBy("k", F.session_window("ts", "5 seconds"))
+            .count()
+        ),
+        "deduplicate": lambda df, _: df.withWatermark(
+            "ts", "10 seconds"
+        ).dropDuplicatesWithinWatermark(["k"]),
+        "join": joined,
+    }
+
+
 def make_records(n_batches: int, n_records: int) -> Iterator[pa.Table]:
     """Yield a table for each micro-batch, each a second later than the one before."""
     rng = np.random.default_rng(5)
+    n_keys = max(1_000, n_records // PER_KEY)
     for batch in range(n_batches):
         micros = (1_700_000_000 + batch) * 1_000_000 + rng.integers(0, 1_000_000, n_records)
         yield pa.table(
             {
-                "k": [f"key-{key}" for key in rng.integers(0, N_KEYS, n_records)],
+                "k": [f"key-{key}" for key in rng.integers(0, n_keys, n_records)],
                 "v": rng.integers(0, 100, n_records) * 1.0,
                 "ts": pa.array(micros, pa.timestamp("us", "UTC")),
             }
@@ -76,7 +102,7 @@ def measure(
 
     The turn before the first one warms up.
     """
-    first = (SPARKS, *only.split(","))
+    first = (SPARKS, *only.split(","), *(f"Spark's {name}" for name in only.split(",")))
     chosen = {name: way for name, way in ways(workers).items() if name.startswith(first)}
     cells = [(size, name) for size in sizes for name in chosen]
     for turn, (size, name) in in_turns(cells, turns, "queries", first=-1):

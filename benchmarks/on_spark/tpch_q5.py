@@ -19,10 +19,9 @@ from pyspark.sql import functions as F
 
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
 from benchmarks.turns import rounds, spark_and_folder
-from skewless.apps.records.outputs import ledger_beside
-from skewless.apps.tpch.generating import TpchStream
-from skewless.apps.tpch.tables import TableFiles, find_tables
+from skewless.apps.computation import ledger_beside
 from skewless.apps.tpch_q5 import TpchQ5
+from skewless.apps.tpch_tables import TableFiles, TpchStream, find_tables
 from skewless.cli.option import option
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger
@@ -39,9 +38,9 @@ LENGTH, SLIDE = "5 minutes", "1 minute"
 
 def by_spark_sql(spark: SparkSession, files: TableFiles) -> list[tuple[Any, ...]]:
     """Compute the results with the windows and joins of plain Spark."""
-    tables = files.read(spark)
-    orders = tables.orders.withColumn("window", F.window("o_orderdate", LENGTH, SLIDE))
-    items = tables.lineitem.withColumn("item_window", F.window("l_shipdate", LENGTH, SLIDE))
+    tables: dict[str, Any] = {**files.read(spark)}
+    orders = tables.pop("orders").withColumn("window", F.window("o_orderdate", LENGTH, SLIDE))
+    items = tables.pop("lineitem").withColumn("item_window", F.window("l_shipdate", LENGTH, SLIDE))
     query = """
         SELECT window, n_name AS nation, sum(l_extendedprice * (1 - l_discount)) AS revenue
         FROM {orders}, {items}, {customer}, {supplier}, {nation}, {region}
@@ -49,8 +48,7 @@ def by_spark_sql(spark: SparkSession, files: TableFiles) -> list[tuple[Any, ...]
           AND c_nationkey = s_nationkey AND s_nationkey = n_nationkey
           AND n_regionkey = r_regionkey AND r_name = 'ASIA' AND window = item_window
         GROUP BY window, n_name"""
-    known = {name: getattr(tables, name) for name in ("customer", "supplier", "nation", "region")}
-    return in_order(spark.sql(query, orders=orders, items=items, **known).collect())
+    return in_order(spark.sql(query, orders=orders, items=items, **tables).collect())
 
 
 def in_order(rows: list[Any]) -> list[tuple[Any, ...]]:

@@ -34,6 +34,7 @@ SALTS = 8
 REBALANCE = "REBALANCE"
 #: The column of the README's table that a way belongs to.
 COLUMNS = {
+    "as it is": ("local",),
     "hash": ("hash", "Spark's join", "applyInPandas"),
     "salting": ("salt-8", "hot-salt-8", "salted join", "salted applyInPandas"),
     REBALANCE: (REBALANCE,),
@@ -248,12 +249,14 @@ def merging(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     """Aggregate with large partial results, and count the bytes that a second shuffle writes."""
 
     def run(strategy: str) -> Row:
-        arguments = {"strategy": strategy, "workers": cell.slots, "seed": 1}
-        made = aggregate(df.select("key"), "key", {"n": sketch()}, **arguments)
+        keys, n = df.select("key"), cell.slots
+        made = aggregate(keys, "key", {"n": sketch()}, strategy=strategy, workers=n, seed=1)
         return {"result": sum(row["n"] for row in made.collect()), "merged": merged_bytes(made)}
 
-    ways = {f"aggregate, {name}": partial(run, name) for name in ("hash", "plan", "cascade-ahead")}
-    return ways | {"aggregate": partial(run, "auto")}, "aggregate"
+    ways: dict[str, Callable[[], Row]] = {"aggregate": partial(run, "auto")}
+    for name in ("hash", "plan", "cascade-ahead"):
+        ways[f"aggregate, {name}"] = partial(run, name)
+    return ways, "aggregate"
 
 
 def merged_bytes(df: DataFrame) -> int:

@@ -32,7 +32,7 @@ class Measured:
         """Return the median over rounds."""
         return float(median(one["seconds"] for one in self.ways[way]))
 
-    def shown(self, *ways: str) -> str:
+    def shown(self, *ways: str, ranges: bool = True) -> str:
         """Return the fastest of these ways as a cell of a table, with its range if there is one."""
         there = [way for way in ways if way in self.ways]
         if not there:
@@ -41,7 +41,9 @@ class Measured:
         found = sorted(one["seconds"] for one in self.ways[way])
         text = f"{self.seconds(way):.2f}"
         text = f"**{text}**" if way == self.best else text
-        return text if len(found) < 2 else f"{text} ({found[0]:.2f} – {found[-1]:.2f})"
+        return (
+            text if len(found) < 2 or not ranges else f"{text} ({found[0]:.2f} – {found[-1]:.2f})"
+        )
 
     @property
     def best(self) -> str:
@@ -129,7 +131,7 @@ def ten_rows(records: Sequence[Row]) -> str:
         about = one.about
         if about["writes"]:
             work = f"{about['says']}; {about['stream']}"
-            shown = [one.shown(*ways) for ways in COLUMNS.values()]
+            shown = [one.shown(*ways, ranges=False) for ways in COLUMNS.values()]
             rows.append([work, about["writes"], *shown, one.said])
     heads = ["what the work is", "what you would write", *COLUMNS, "what `hot_keys` said"]
     return markdown(heads, rows, 2)

@@ -9,16 +9,8 @@ from typing import Any
 from benchmarks.records import markdown, write_table
 from experiments.reproduction.catalogue import PAPERS
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import (
-    FAILED,
-    MISSED,
-    OUTCOMES,
-    REPRODUCED,
-    Result,
-    summary,
-    totals,
-)
-from skewless.plumbing.rounding import significant
+from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, REPRODUCED, Result, summary
+from skewless.plumbing.text_tables import significant
 
 _PROJECT = Path(__file__).parents[2]
 RECORDS = _PROJECT / "benchmarks" / "results" / "reproduction.jsonl"
@@ -41,8 +33,8 @@ def totals_table(results: Sequence[Result]) -> str:
 
     def counts(some: Sequence[Result]) -> list[int]:
         fitted = sum(one["verdict"] == REPRODUCED and "fitted" in one for one in some)
-        outcomes = [len(some), *totals(some).values(), fitted]
-        return [*outcomes, sum(len(one["claims"]) for one in some)]
+        outcomes = [sum(one["verdict"] == outcome for one in some) for outcome in OUTCOMES]
+        return [len(some), *outcomes, fitted, sum(len(one["claims"]) for one in some)]
 
     rows = []
     for paper in PAPERS:
@@ -74,10 +66,12 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
     own = [one for one in results if one["paper"] == paper]
     if not own:
         return "Nothing is measured."
-    figures = [
-        [*(_cell(r[name]) for name in ("figure", "title", "data", "size")), _cell(_verdict(r))]
-        for r in own
-    ]
+    figures = []
+    for r in own:
+        verdict = f"{r['verdict']}; fitted: {r['fitted']}" if "fitted" in r else r["verdict"]
+        figures.append(
+            [_cell(text) for text in (r["figure"], r["title"], r["data"], r["size"], verdict)]
+        )
     claims = [
         [_cell(one["figure"]), _cell(_said(claim)), *_numbers(claim)]
         for one in own
@@ -89,10 +83,6 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
             markdown(["figure", "claim", "paper's", "ours", "verdict"], claims, n_left=2),
         ]
     )
-
-
-def _verdict(one: Result) -> str:
-    return f"{one['verdict']}; fitted: {one['fitted']}" if "fitted" in one else one["verdict"]
 
 
 def _said(claim: Mapping[str, Any]) -> str:

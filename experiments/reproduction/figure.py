@@ -39,6 +39,11 @@ class Size(NamedTuple):
         """Return the size with the records of a paper."""
         return self._replace(records=self.of.get(paper, self.records))
 
+    def longer(self, times: int, paper: str) -> Size:
+        """Return it with streams this many times as long, but not above the published length."""
+        most = max(self.records, SIZES["published"].for_paper(paper).records)
+        return self._replace(records=min(times * self.records, most))
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; an error names the file."""
@@ -234,9 +239,9 @@ class Figure:
 
 _NO_AXES = {"make", "with"}
 #: What a curve may have besides a number. `series`: a column that is a list, by its place, which
-#: counts from `start`, or by another such column, `over`. `level`: a line, whatever is on the
-#: x axis. `curves`: in a way of the paper's own.
-OF_CURVES = {"name", "series", "start", "over", "level", "curves"}
+#: counts from `start`, or by another such column, `over`; `cdf`: the part of its items up to each.
+#: `level`: a line, whatever is on the x axis. `curves`: in a way of the paper's own.
+OF_CURVES = {"name", "series", "start", "over", "cdf", "level", "curves"}
 
 
 def _placed(paper: Paper, grid: Mapping[str, Any], size: Size) -> Iterator[Placed]:

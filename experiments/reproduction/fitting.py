@@ -54,11 +54,53 @@ def fitted_z(n_keys: int, share: float, n_top: int = 1, digits: int = 4) -> floa
     low, high = 0.0, 20.0
     while high - low > 1e-7:
         middle = (low + high) / 2
-        if share_of_top(middle, n_keys, n_top) < share:
-            low = middle
-        else:
-            high = middle
+        too_even = share_of_top(middle, n_keys, n_top) < share
+        low, high = (middle, high) if too_even else (low, middle)
     return round((low + high) / 2, digits)
+
+
+def expected_keys(z: float, n_keys: int, n_records: int) -> float:
+    """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
+    n_exact = min(n_keys, 10_000)
+    edges = np.unique(np.geomspace(n_exact + 1, n_keys + 1, 20_000).astype(np.int64))
+    ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])
+    sizes = np.concatenate([np.ones(n_exact), np.diff(edges)])
+    shares = ranks**-z / harmonic(n_keys, z)
+    return float((sizes * -np.expm1(n_records * np.log1p(-shares))).sum())
+
+
+@cache
+def fitted_keys(
+    n_distinct: int, n_records: int, *, z: float = 0.0, share: float = 0.0, n_top: int = 1
+) -> int:
+    """Return from how many keys so many records are to be drawn to have so many distinct ones.
+
+    The exponent is `z`, or, with a `share`, the one that gives it to the first keys. The number is
+    rounded to three digits; it is `n_distinct` if nearly all of them occur.
+
+    >>> fitted_keys(1_900_000, 10_000_000, z=1.0), fitted_keys(8_000, 7_000_000, z=1.0)
+    (8920000, 8000)
+    >>> fitted_keys(2_400_000, 12_000_000, share=0.202)
+    Traceback (most recent call last):
+        ...
+    ValueError: no Zipf stream of 12000000 records has 2400000 distinct keys and this share: 0.202
+    """
+
+    def found(n_keys: int) -> float:
+        exponent = fitted_z(n_keys, share, n_top) if share else z
+        return expected_keys(exponent, n_keys, n_records) / n_distinct
+
+    low, high = n_distinct, 1_000 * n_distinct
+    if found(low) >= 0.98:
+        return low
+    if found(high) < 1.0:
+        what = f"{n_distinct} distinct keys and this share: {share:g}"
+        raise ValueError(f"no Zipf stream of {n_records} records has {what}")
+    while high > 1.0005 * low:
+        middle = round((low * high) ** 0.5)
+        low, high = (middle, high) if found(middle) < 1.0 else (low, middle)
+    digits = int(10 ** (len(str(high)) - 3))
+    return round(high / digits) * digits
 
 
 @cache

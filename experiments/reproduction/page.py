@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Picture
 from benchmarks.pictures import HIGHLIGHT, STRONG, STYLE
 from experiments.reproduction.results import Result
 from skewless.plumbing.private_files import write_private
-from skewless.plumbing.rounding import significant
+from skewless.plumbing.text_tables import significant
 
 _COLOURS = ("#4488cc", "#229944", "#aa55bb", "#bb8800", "#22aabb", "#ee6699", "#888888")
 _UNEVEN = 4.0  # of two steps on the x axis: with more, the axis is logarithmic

@@ -12,7 +12,7 @@ from benchmarks.records import Row
 from experiments.reproduction.figure import OF_CURVES, Claim, Figure, Plot, Points, Size
 from experiments.reproduction.numbers import Numbers, is_open, words_of
 from experiments.reproduction.runner import Failure, Outcome, failure
-from skewless.plumbing.rounding import significant
+from skewless.plumbing.text_tables import significant
 
 #: A figure as JSON has it.
 Result = dict[str, Any]
@@ -120,6 +120,9 @@ def curves(figure: Figure, plot: Plot, numbers: Numbers) -> dict[str, Points]:
                 places: Iterable[float] = itertools.count(spec.get("start", 0))
                 if "over" in spec:
                     places = numbers.table.series(spec["over"], **place)
+                elif "cdf" in spec:
+                    parts = [(i + 1) / len(series) for i in range(len(series))]
+                    places, series = sorted(series), parts
                 found[name] = list(zip(places, series, strict=False))
             elif "level" in spec:
                 ends = [x for points in found.values() for x, _ in points]
@@ -136,7 +139,7 @@ def _claim(claim: Claim, numbers: Numbers) -> dict[str, Any]:
     return {
         "says": claim.says,
         "place": claim.place,
-        "ours": _finite(ours),
+        "ours": float(ours) if math.isfinite(ours) else None,
         "published": claim.published,
         "counts": claim.rule.replace("_", " "),
         "expected": expected(claim),
@@ -163,20 +166,6 @@ def expected(claim: Claim) -> str:
     return " and ".join(f"{sign} {significant(one)}" for sign, one in limits if one is not None)
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
-def totals(results: Sequence[Result]) -> dict[str, int]:
-    """Count the figures by verdict.
-
-    >>> totals([{"verdict": "reproduced"}, {"verdict": "failed"}])
-    {'reproduced': 1, 'direction only': 0, 'not reproduced': 0, 'failed': 1}
-    """
-    counts = Counter(one["verdict"] for one in results)
-    return {verdict: counts[verdict] for verdict in OUTCOMES}
-
-
 def summary(results: Sequence[Result]) -> str:
     """Count the figures by verdict, in one sentence.
 
@@ -185,7 +174,8 @@ def summary(results: Sequence[Result]) -> str:
     """
     if not results:
         return "There are no figures."
-    counts = [f"{count} {verdict}" for verdict, count in totals(results).items() if count]
+    counted = Counter(one["verdict"] for one in results)
+    counts = [f"{counted[verdict]} {verdict}" for verdict in OUTCOMES if counted[verdict]]
     held = sum(one["verdict"] not in (MISSED, FAILED) for one in results)
     share = math.floor(100 * held / len(results))  # never more than it is
     return (

@@ -1,25 +1,125 @@
-"""Measures the cells of figures, each once, in one process or several; a run can be resumed."""
+"""Measures the cells of figures, each once, in one process or several; a run can be resumed.
+
+Raw records are what a cell measured, one file each, with a path made from the parameters.
+A record is used again if it is of the same cell, with the same parameters, and of the same sources:
+the module of the cell's class and all modules that it imports, by their text. The version of the
+package is not enough, because results also change between two releases. The text of everything
+would be too much: a new sentence on the command line would throw away hours of measurements.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
+import json
 import multiprocessing
+import numbers
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.records import Row
-from experiments.reproduction import raw
-from experiments.reproduction.figure import Cell, Figure, Placed, Size
+from experiments.reproduction.figure import Cell, Figure, Measurement, Placed, Size
+from skewless.plumbing.arguments import shown
+from skewless.plumbing.compiling import sources_digest
+from skewless.plumbing.private_files import PRIVATE, replace_file
 
 #: Called with the number of cells that are done, and the number of all.
 Progress = Callable[[int, int], None]
 
+_LONGEST_NAME = 80  # of the readable part of a path
 _TIMED = 3  # a simulation with a clock takes about this many times as long
+
+
+class Identity(NamedTuple):
+    """Which cell it is: two cells with equal identities are one."""
+
+    kind: str  # module:Class
+    parameters: str  # canonical JSON of all fields
+
+    @property
+    def path(self) -> Path:
+        """The path of its record: its texts and numbers, to be told at a glance, and a digest."""
+        digest = hashlib.sha256("\n".join(self).encode()).hexdigest()[:16]
+        values = [v for v in json.loads(self.parameters).values() if isinstance(v, (str, int))]
+        text = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, values))).strip("._-")
+        return Path(self.kind.rpartition(":")[2]) / f"{text[:_LONGEST_NAME]}-{digest}.json"
+
+
+def identity(cell: Cell) -> Identity:
+    """Return which cell it is; refuse a cell whose fields are not all plain values."""
+    cls = type(cell)
+    if isinstance(cell, Measurement):
+        name = cell.function.rpartition(":")[2]
+        return Identity(cell.function, _canonical(plain(cell.arguments, name)))
+    if not dataclasses.is_dataclass(cell):
+        raise ValueError(f"a cell must be a dataclass, not {shown(cell)}")
+    values = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
+    return Identity(f"{cls.__module__}:{cls.__qualname__}", _canonical(plain(values, cls.__name__)))
+
+
+def sources(known: Identity) -> str:
+    """Return a digest of the source text that decides what the cell measures."""
+    module = known.kind.partition(":")[0]
+    return sources_digest(module, Path(str(sys.modules[module].__file__)))
+
+
+def read(folder: Path, wanted: Identity, made_from: str) -> Row | None:
+    """Return the stored row of a cell; None if there is none that is whole, equal and current."""
+    try:
+        record = json.loads((folder / wanted.path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # no JSON, or no text at all
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("row"), dict):
+        return None
+    stored = Identity(record.get("cell", ""), _canonical(record.get("parameters")))
+    return record["row"] if stored == wanted and record.get("sources") == made_from else None
+
+
+def write(folder: Path, measured: Identity, made_from: str, row: Row) -> Row:
+    """Store the row of a cell, whole or not at all; return it as `read` will."""
+    parameters, row = json.loads(measured.parameters), plain(row, "row")
+    record = {"cell": measured.kind, "parameters": parameters, "sources": made_from, "row": row}
+    path = folder / measured.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, json.dumps(record, indent=1) + "\n", PRIVATE)
+    return row
+
+
+def plain(value: Any, where: str) -> Any:
+    """Return a value made of what JSON has; `where` names it if it cannot be.
+
+    >>> plain({"a": (1, 2.5), "b": None}, "row")
+    {'a': [1, 2.5], 'b': None}
+    >>> plain({"a": {3: "x"}}, "row")
+    Traceback (most recent call last):
+        ...
+    ValueError: row.a must have texts as names, not 3
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise ValueError(f"{where} must have texts as names, not {shown(name)}")
+        return {name: plain(part, f"{where}.{name}") for name, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+        return [plain(part, where) for part in value]
+    raise ValueError(f"{where} must be a plain value, not {shown(value)}")
+
+
+def _canonical(values: Any) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
 class Failure(NamedTuple):
@@ -47,14 +147,14 @@ def measure(
     """
     folder = out / "raw" / size.name
     wanted = [_identified(figure, size) for figure in figures]
-    cells: dict[raw.Identity, Cell] = {}
+    cells: dict[Identity, Cell] = {}
     for identified in wanted:
         if not isinstance(identified, Failure):
             cells |= {known: placed.cell for known, placed in identified if known not in cells}
-    digests = {kind: raw.sources(known) for kind, known in {one.kind: one for one in cells}.items()}
-    done: dict[raw.Identity, Row | Failure] = {}
+    digests = {kind: sources(known) for kind, known in {one.kind: one for one in cells}.items()}
+    done: dict[Identity, Row | Failure] = {}
     for known in cells:
-        stored = raw.read(folder, known, digests[known.kind])
+        stored = read(folder, known, digests[known.kind])
         if stored is not None:
             done[known] = stored
     progress(len(done), len(cells))
@@ -63,25 +163,26 @@ def measure(
     with contextlib.closing(_measured(waiting, jobs)) as rows:
         for known, row in rows:
             digest = digests[known.kind]
-            done[known] = row if isinstance(row, Failure) else _stored(folder, known, digest, row)
+            try:
+                done[known] = row if isinstance(row, Failure) else write(folder, known, digest, row)
+            except ValueError as error:  # a row that is no plain value; a full disk stops all
+                done[known] = failure(error)
             progress(len(done), len(cells))
     return [_outcome(identified, done) for identified in wanted]
 
 
-Identified = list[tuple[raw.Identity, Placed]]
-Rows = Generator[tuple[raw.Identity, Row | Failure], None, None]
+Identified = list[tuple[Identity, Placed]]
+Rows = Generator[tuple[Identity, Row | Failure], None, None]
 
 
 def _identified(figure: Figure, size: Size) -> Identified | Failure:
     try:
-        return [(raw.identity(placed.cell), placed) for placed in figure.cells(size)]
+        return [(identity(placed.cell), placed) for placed in figure.cells(size)]
     except Exception as error:  # a mistake in one figure must not stop the others
         return failure(error)
 
 
-def _outcome(
-    identified: Identified | Failure, done: Mapping[raw.Identity, Row | Failure]
-) -> Outcome:
+def _outcome(identified: Identified | Failure, done: Mapping[Identity, Row | Failure]) -> Outcome:
     if isinstance(identified, Failure):
         return identified
     rows: list[Row] = []
@@ -93,19 +194,12 @@ def _outcome(
     return rows
 
 
-def _stored(folder: Path, known: raw.Identity, digest: str, row: Row) -> Row | Failure:
-    try:
-        return raw.write(folder, known, digest, row)
-    except ValueError as error:  # a row that is no plain value; a full disk stops everything
-        return failure(error)
-
-
 def failure(error: BaseException) -> Failure:
     """Build a failure from an error: its type and its message in one line."""
     return Failure(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
-def _measured(cells: Mapping[raw.Identity, Cell], jobs: int) -> Rows:
+def _measured(cells: Mapping[Identity, Cell], jobs: int) -> Rows:
     """Measure cells, those that take longest first, and return them as they are done."""
     order = sorted(cells, key=expected_work, reverse=True)
     n_processes = min(jobs, len(order))
@@ -116,10 +210,13 @@ def _measured(cells: Mapping[raw.Identity, Cell], jobs: int) -> Rows:
         yield from _in_processes({known: cells[known] for known in order}, n_processes)
 
 
-def _in_processes(cells: Mapping[raw.Identity, Cell], n_processes: int) -> Rows:
+def _in_processes(cells: Mapping[Identity, Cell], n_processes: int) -> Rows:
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
-        n_processes, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_ctrl_c
+        n_processes,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,  # for systems where a process inherits nothing
+        initargs=(signal.SIGINT, signal.SIG_IGN),
     )
     try:
         with _without_ctrl_c():
@@ -163,10 +260,6 @@ def _without_ctrl_c() -> Generator[None, None, None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _ignore_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where a process inherits nothing
-
-
 def run(cell: Cell) -> Row | Failure:
     """Measure one cell; return its row, or why there is none."""
     try:
@@ -175,7 +268,7 @@ def run(cell: Cell) -> Row | Failure:
         return failure(error)
 
 
-def expected_work(known: raw.Identity) -> int:
+def expected_work(known: Identity) -> int:
     """Return about how long a cell takes, in records of a plain simulation.
 
     It decides only the order: with the longest first, no process ends long after the others.

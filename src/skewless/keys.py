@@ -117,22 +117,15 @@ def _fold_longs(array: pa.Array, hashes: Keys) -> None:
     fold_longs(_buffer(array, 1, np.int64), _validity(array), array.offset, hashes)
 
 
-def _fold_float32(array: pa.Array, hashes: Keys) -> None:
-    bits = _bits(_buffer(array, 1, np.float32), np.int32, 0x7FC00000)
-    fold_ints(bits, _validity(array), array.offset, hashes)
-
-
-def _fold_float64(array: pa.Array, hashes: Keys) -> None:
-    bits = _bits(_buffer(array, 1, np.float64), np.int64, 0x7FF8000000000000)
-    fold_longs(bits, _validity(array), array.offset, hashes)
-
-
-def _bits(values: Any, dtype: Any, nan: int) -> Any:
-    """Return the bits of floats, with one zero and one NaN."""
-    bits = values.view(dtype).copy()
+def _fold_floats(array: pa.Array, hashes: Keys) -> None:
+    """Fold the bits of floats, with one zero and one NaN."""
+    is_long = pt.is_float64(array.type)
+    values = _buffer(array, 1, np.float64 if is_long else np.float32)
+    bits = values.view(np.int64 if is_long else np.int32).copy()
     bits[values == 0] = 0
-    bits[np.isnan(values)] = nan
-    return bits
+    bits[np.isnan(values)] = 0x7FF8000000000000 if is_long else 0x7FC00000
+    fold = fold_longs if is_long else fold_ints
+    fold(bits, _validity(array), array.offset, hashes)
 
 
 def _fold_decimals(array: pa.Array, hashes: Keys) -> None:
@@ -205,8 +198,7 @@ _FOLDS: tuple[tuple[Callable[[Any], bool], _Fold], ...] = (
     (pt.is_date64, _cast(lambda _: pa.date32(), _fold_ints)),
     (pt.is_timestamp, _cast(lambda kind: pa.timestamp("us", kind.tz), _fold_longs, safe=False)),
     (pt.is_duration, _cast(lambda _: pa.duration("us"), _fold_longs, safe=False)),
-    (pt.is_float64, _fold_float64),
-    (pt.is_float32, _fold_float32),
+    (_any(pt.is_float64, pt.is_float32), _fold_floats),
     (pt.is_decimal128, _fold_decimals),
     (pt.is_dictionary, _fold_dictionary),
     (pt.is_struct, _fold_struct),

@@ -2,16 +2,17 @@
 
 A kernel does not check its indices. A worker that does not exist, or a row outside its table, would
 make it read and write foreign memory; a table without an empty slot would make it search for ever.
-So each piece of a state may have a method `check(fresh)`. It compares the piece with one that
-`start` made, and raises `Unsound` through the functions below.
+So the class of a piece may be decorated with `fixed` and `within`, and have a method `check(fresh)`
+for the rest. It compares the piece with one that `start` made, and raises `Unsound` through the
+functions below.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,26 @@ MOST_WEIGHT = 1e290
 
 class Unsound(ValueError):  # noqa: N818 - it is read as a sentence
     """A state holds values that no sequence of records leads to."""
+
+
+def zeros(kind: type[S], size: int, /, **others: Any) -> S:
+    """Build a piece of a state: in each field, `size` zeros of the type that the field declares.
+
+    `others` are, by field, another size, or the field itself.
+
+    >>> from typing import NamedTuple
+    >>> class Counted(NamedTuple):
+    ...     keys: NDArray[np.uint64]
+    ...     counts: NDArray[np.float64]
+    >>> zeros(Counted, 2, counts=1)
+    Counted(keys=array([0, 0], dtype=uint64), counts=array([0.]))
+    """
+    fields = dict(others)
+    for name, hint in get_type_hints(kind).items():
+        if isinstance(fields.setdefault(name, size), int):
+            (scalar,) = get_args(get_args(hint)[1])
+            fields[name] = np.zeros(fields[name], scalar)
+    return kind(**fields)
 
 
 def named_arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
@@ -103,7 +124,7 @@ def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
 
     Names, types and shapes must be those of `fresh`. Values must not make a kernel read outside its
     arrays: each piece of the state checks that in its method `check`, if it has one. Fields that
-    the state's class names in `grows` may have any length. Raises `Unsound`.
+    its class declares as `growing` may have any length. Raises `Unsound`.
     """
     wanted = dict(named_arrays(fresh))
     for name in sorted(wanted.keys() | arrays.keys()):
@@ -121,14 +142,20 @@ def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
 
 
 def check_state(state: Any, fresh: Any, prefix: str = "") -> None:
-    """Call the `check` of each piece of `state`, whose arrays have the right shapes."""
+    """Check each piece of `state`, whose arrays have the right shapes, by what its class requires.
+
+    That is what its decorators say, `fixed` and `within`, and then its method `check`.
+    """
     for field, value in zip(fresh._fields, fresh, strict=True):
         if not isinstance(value, np.ndarray):
             check_state(getattr(state, field), value, f"{prefix}{field}.")
-    if "check" in state._fields or not hasattr(state, "check"):
-        return
     try:
-        state.check(fresh)
+        for name in getattr(fresh, "_fixed", ()):
+            require_same(name, getattr(state, name), getattr(fresh, name))
+        for name, low, high in getattr(fresh, "_bounds", ()):
+            require_within(name, getattr(state, name), low, high)
+        if "check" not in state._fields and hasattr(state, "check"):
+            state.check(fresh)
     except Unsound as error:
         raise Unsound(f"{prefix}{error}") from None
 
@@ -157,6 +184,29 @@ def require_within(name: str, values: NDArray[Any], low: float, high: float) -> 
             require_that(
                 low <= worst <= high, f"{name}{field} must be from {low} to {high}, not {worst}"
             )
+
+
+def fixed(*names: str) -> Callable[[type[S]], type[S]]:
+    """Require, of a class of states, that these arrays stay as `start` made them."""
+    return _declaring("_fixed", names)
+
+
+def within(low: float, high: float, *names: str) -> Callable[[type[S]], type[S]]:
+    """Require, of a class of states, that all values of these arrays are from `low` to `high`."""
+    return _declaring("_bounds", [(name, low, high) for name in names])
+
+
+def growing(*names: str) -> Callable[[type[S]], type[S]]:
+    """Let, in a class of states, these arrays have any length; `named_arrays` has their names."""
+    return _declaring("grows", names)
+
+
+def _declaring(attribute: str, facts: Sequence[Any]) -> Callable[[type[S]], type[S]]:
+    def decorated(kind: type[S]) -> type[S]:
+        setattr(kind, attribute, [*facts, *getattr(kind, attribute, ())])
+        return kind
+
+    return decorated
 
 
 def require_rows(name: str, used: NDArray[Any], free: NDArray[Any], n_rows: int) -> None:

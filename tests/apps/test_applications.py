@@ -13,10 +13,9 @@ pytest.importorskip("pyspark", reason="the applications need pyspark")
 from pyspark.sql import DataFrame
 
 from skewless.apps.clustering import Clustering
-from skewless.apps.computation import Application
+from skewless.apps.computation import BATCH, Application
 from skewless.apps.records.generated import write_generated
 from skewless.apps.records.inputs import Input, find_input
-from skewless.apps.records.outputs import BATCH
 from skewless.apps.self_join import SelfJoin
 from skewless.apps.windowed import DdosFlows, Hashtags, RoadCondition, Vwap
 

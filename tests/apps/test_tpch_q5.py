@@ -15,9 +15,8 @@ pytest.importorskip("pyspark", reason="the applications need pyspark")
 
 from pyspark.sql import DataFrame
 
-from skewless.apps.tpch.generating import TpchStream
-from skewless.apps.tpch.tables import Tables, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
+from skewless.apps.tpch_tables import Tables, TpchStream, find_tables
 
 #: Query 5 for every window, in its own words but for the dates.
 Q5 = """
@@ -48,7 +47,7 @@ def rows(found: DataFrame) -> list[tuple[Any, ...]]:
 
 def by_sql(spark: Any, tables: Tables, **asked: str) -> list[tuple[Any, ...]]:
     query = Q5.format(**asked)
-    return sorted(tuple(row) for row in spark.sql(query, **tables._asdict()).collect())
+    return sorted(tuple(row) for row in spark.sql(query, **tables).collect())
 
 
 @pytest.mark.slow
@@ -137,8 +136,8 @@ def test_files_of_generators_are_read_by_their_names(
     files = find_tables(str(tmp_path))
     files.require_columns([], "--input")
     tables = files.read(spark)
-    assert sorted(map(tuple, tables.nation.collect())) == sorted(tuples(nations))
-    assert tables.region.count() == 5
+    assert sorted(map(tuple, tables["nation"].collect())) == sorted(tuples(nations))
+    assert tables["region"].count() == 5
 
 
 def tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:

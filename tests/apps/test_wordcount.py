@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
+from skewless.apps.computation import ledger_beside, require_writable
 from skewless.apps.records.inputs import find_input
-from skewless.apps.records.outputs import ledger_beside, require_writable
 from skewless.apps.windowed import WordCount
 
 TEXT = "to be or not to be\n\n  that is   the question\n"

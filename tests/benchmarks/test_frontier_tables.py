@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.frontier import cells, front
+from benchmarks.frontier import cells
 from benchmarks.frontier import tables as frontier_tables
 from skewless import registry
 
@@ -29,29 +29,29 @@ VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0])
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=12))
 def test_the_front_is_what_nobody_dominates(pairs):
     records = [record("hash", x, 1.0 + y) for x, y in pairs]
-    best = front.front(records)
+    best = frontier_tables.front(records)
     assert best
     for one in best:
-        assert not any(front.dominates(other, one) for other in best)
+        assert not any(frontier_tables.dominates(other, one) for other in best)
     for one in records:
         if not any(one is kept for kept in best):
-            assert any(front.dominates(kept, one) for kept in best)
+            assert any(frontier_tables.dominates(kept, one) for kept in best)
 
 
 def test_equals_do_not_dominate_each_other():
-    assert not front.dominates(record("a", 0.1, 1.1), record("b", 0.1, 1.1))
-    assert front.dominates(record("a", 0.1, 1.1), record("b", 0.1, 1.2))
-    assert not front.dominates(record("a", 0.0, 1.3), record("b", 0.1, 1.2))
+    assert not frontier_tables.dominates(record("a", 0.1, 1.1), record("b", 0.1, 1.1))
+    assert frontier_tables.dominates(record("a", 0.1, 1.1), record("b", 0.1, 1.2))
+    assert not frontier_tables.dominates(record("a", 0.0, 1.3), record("b", 0.1, 1.2))
 
 
 def test_drifting_streams_are_judged_by_window():
     drifting = record("pkg", 0.1, 1.1, group="real", window_imbalance_mean=0.7)
-    assert front.balance_and_replicas(drifting) == (0.7, 1.1)
+    assert frontier_tables.balance_and_replicas(drifting) == (0.7, 1.1)
 
 
 def test_other_seeds_are_not_in_the_comparison():
     own = record("cascade", 0.1, 1.1)
-    assert len(front.points([own, {**own, "seed": 2}], "grid", 32)) == 1
+    assert len(frontier_tables.points([own, {**own, "seed": 2}], "grid", 32)) == 1
 
 
 # --- tables
@@ -60,9 +60,9 @@ def test_other_seeds_are_not_in_the_comparison():
 def test_the_budget_needs_balance_and_few_replicas_with_every_seed():
     # limit 1.001, so the budget is 1 + 3 * 0.001 + 0.005 = 1.008
     good = record("cascade", 1e-4, 1.0079)
-    assert front.meets_budget(good)
-    assert not front.meets_budget(record("cascade", 1.1e-4, 1.0))
-    assert not front.meets_budget(record("cascade", 0.0, 1.0081))
+    assert frontier_tables.meets_budget(good)
+    assert not frontier_tables.meets_budget(record("cascade", 1.1e-4, 1.0))
+    assert not frontier_tables.meets_budget(record("cascade", 0.0, 1.0081))
     other = record("fish", 1e-5, 1.2)
     unbalanced = record("pkg", 1.0, 1.01)
     table = frontier_tables.budget_table([good, other, unbalanced])

@@ -17,13 +17,13 @@ from dashboard.job_runs import three_runs
 from dashboard.test_job_report import AXES as JOB
 from dashboard.test_live_page import KEEPING, SPLITTING
 from skewless import make, simulate
-from skewless.dashboard.comparison import write_page
-from skewless.dashboard.job_report import write_job_report
+from skewless.dashboard.comparison import comparison_document
+from skewless.dashboard.job_report import job_document
 from skewless.dashboard.key_page import write_key_page
 from skewless.dashboard.live_page import write_live_page
 from skewless.dashboard.live_server import live_page
-from skewless.diagnosis.key_column import first_keys, report_on
-from skewless.diagnosis.key_facts import count_facts
+from skewless.dashboard.page_style import write_document
+from skewless.diagnosis.key_facts import count_facts, first_keys, report_on
 from skewless.workloads import Zipf
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -69,8 +69,11 @@ PAGES = {
         SPLITTING,
     ),
     "diagnose": (lambda path: write_key_page(keys(), "orders.parquet", path), KEYS),
-    "compare": (lambda path: write_page(compared(), path), COMPARED),
-    "demo": (lambda path: write_job_report(three_runs(), "A job of eight batches.", path), JOB),
+    "compare": (lambda path: write_document(comparison_document(compared()), path), COMPARED),
+    "demo": (
+        lambda path: write_document(job_document(three_runs(), "A job of eight batches."), path),
+        JOB,
+    ),
 }
 #: The plots of the page with the titles of their axes, as the page itself holds them.
 PLOTS = """

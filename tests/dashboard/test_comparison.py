@@ -8,7 +8,8 @@ pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
 from bokeh.models import Plot
 
 from dashboard.pages import require_alone
-from skewless.dashboard.comparison import comparison_document, write_page
+from skewless.dashboard.comparison import comparison_document
+from skewless.dashboard.page_style import write_document
 
 
 def run(strategy, loads, imbalance):
@@ -63,7 +64,7 @@ def test_the_page_has_the_numbers_and_says_what_the_stream_is():
 
 
 def test_the_page_needs_no_network_and_names_are_text(tmp_path):
-    write_page(RUNS, tmp_path / "page.html")
+    write_document(comparison_document(RUNS), tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     require_alone(html)
     assert "<h2>&lt;b&gt;own&lt;/b&gt;</h2>" in html

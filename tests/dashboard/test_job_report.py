@@ -9,7 +9,8 @@ from bokeh.models import Legend, Plot
 
 from dashboard.job_runs import job_run, three_runs
 from dashboard.pages import require_alone
-from skewless.dashboard.job_report import equality, job_document, write_job_report
+from skewless.dashboard.job_report import equality, job_document
+from skewless.dashboard.page_style import write_document
 
 AXES = {
     "loads": ("workers, highest load first", "load, 1 = fair share"),
@@ -23,7 +24,7 @@ AXES = {
 def test_the_page_needs_no_network_and_says_what_it_shows(tmp_path):
     path = tmp_path / "job.html"
     runs = [job_run("hash", [9, 1]), job_run("cascade", [5, 5], replication=None)]
-    write_job_report(runs, "12 <b>words</b>", path)
+    write_document(job_document(runs, "12 <b>words</b>"), path)
     html = path.read_text(encoding="utf-8")
     require_alone(html)
     for text in ("the same job under hash and cascade", "Load per worker", "Batch time"):
@@ -67,6 +68,6 @@ def test_a_difference_is_said_by_name():
     assert "NOT EQUAL" in page.get_model_by_name("summary").text
 
 
-def test_nothing_to_show_is_refused(tmp_path):
+def test_nothing_to_show_is_refused():
     with pytest.raises(ValueError, match="runs must not be empty"):
-        write_job_report([], "", tmp_path / "x.html")
+        job_document([], "")

@@ -1,6 +1,7 @@
 """Stages with a straggler: told from those without, with the cause and a remedy that fits."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_a_hot_key_is_told_from_even_tasks():
     assert one.saved_seconds == pytest.approx(9 - 2)
     assert "Aggregator" in one.remedy
     assert one.job == "count at Clicks"
-    assert json.dumps(one.as_dict())
+    assert json.dumps(asdict(one))
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_the_fastest_depends_on_the_costs(
     # counting them takes 0.026 s.
     ideal = costs.seconds(keys.size, np.unique(keys).size) / 8
     assert ideal < by_name(predictions)["plan"].seconds - JOB_SECONDS - 0.026 < 1.05 * ideal  # type: ignore[operator]
-    assert ("plan_keys with per_key" in found.advice) is (found.fastest.strategy == "plan")
+    assert ("plan_keys with per_key" in found.advice) is (found.best().strategy == "plan")
     assert found.fastest.seconds == min(one.seconds for one in predictions)  # type: ignore[type-var]
     assert "the fastest" in found.advice
     assert len(found.assumptions) == 3

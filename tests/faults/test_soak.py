@@ -15,7 +15,7 @@ import pytest
 from faults.conftest import require_faults
 from faults.jobs.soak_job import KEPT, ROWS_PER_BATCH
 from faults.jobs.starting import end_session, environment
-from skewless.spark.ledger.purging import KEPT_RUNS
+from skewless.spark.ledger.ledger import KEPT_RUNS
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

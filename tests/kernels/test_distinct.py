@@ -68,9 +68,3 @@ def test_few_keys_are_counted_nearly_exactly():
 
 def test_nothing_counts_nothing():
     assert estimate(registers(12)) == 0
-
-
-@pytest.mark.parametrize("precision", [3, 19])
-def test_precision_out_of_range_is_refused_by_name(precision):
-    with pytest.raises(ValueError, match="precision"):
-        registers(precision)

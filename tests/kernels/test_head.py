@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless.kernels.space_saving import head, is_hot
-from skewless.state import Unsound
+from skewless.state import Unsound, check_state
 
 
 @settings(deadline=None)
@@ -43,4 +43,4 @@ def test_there_are_as_many_places_as_there_can_be_hot_keys(n_workers, factor, pl
 
 def test_another_threshold_is_refused():
     with pytest.raises(Unsound, match="threshold"):
-        head(8, 1.0, None).check(head(9, 1.0, None))
+        check_state(head(8, 1.0, None), head(9, 1.0, None))

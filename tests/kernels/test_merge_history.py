@@ -12,7 +12,7 @@ from skewless.kernels.merge_history import (
     merge_history,
     scale_of,
 )
-from skewless.state import Unsound
+from skewless.state import Unsound, check_state
 
 HORIZON = 100
 
@@ -65,4 +65,4 @@ def test_times_out_of_order_are_refused():
     history = merge_history()
     history.times[0] = 1
     with pytest.raises(Unsound, match="times must be in order"):
-        history.check(merge_history())
+        check_state(history, merge_history())

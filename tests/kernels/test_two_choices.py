@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skewless.kernels.two_choices import send_to_lighter
+from skewless.kernels.least_loaded import send_to_lighter
 
 N_WORKERS = 5
 workers = st.integers(0, N_WORKERS - 1)

@@ -11,8 +11,7 @@ import pytest
 
 from planning.test_packing import counted
 from skewless.planning import KeyPlan, pack
-from skewless.planning.key_plan import plan_of
-from skewless.planning.plan_files import Made
+from skewless.planning.key_plan import Made, plan_of
 
 MADE = Made(("k",), ("string",), 7, 0.05)
 

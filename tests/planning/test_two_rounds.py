@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skewless.metrics import imbalance
-from skewless.planning.packing import KeyCounts, buckets_of, first_homes
-from skewless.planning.two_rounds import pack_two_rounds
+from skewless.planning.packing import KeyCounts, buckets_of, first_homes, pack_two_rounds
 
 
 def zipf_counts(z: float, n_keys: int, n_workers: int, capacities: list[float] | None) -> KeyCounts:
@@ -50,4 +49,4 @@ def test_a_single_key_is_on_all_workers() -> None:
 
 def test_no_records_are_no_pieces() -> None:
     counts = KeyCounts(np.zeros(0, np.uint64), np.zeros(0), np.zeros(first_homes(4).size), 0)
-    assert pack_two_rounds(counts, 4).packed.placed == ()
+    assert pack_two_rounds(counts, 4)[0].placed == ()

@@ -30,6 +30,7 @@ ON_SPARK = (
     "docs/guides/skewed-joins.md",
     "docs/guides/straggler.md",
     "docs/guides/write-an-aggregator.md",
+    "docs/keyed-state-reference.md",
     "docs/reference/spark.md",
     "docs/skewed-writes.md",
     "docs/tutorial.md",

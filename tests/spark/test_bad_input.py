@@ -52,7 +52,7 @@ def stream(spark: Any, tmp_path: Path) -> DataFrame:
 
 # Columns need a session, so a lambda makes them later.
 ROUTES: list[tuple[dict[str, Any], str]] = [
-    ({"key": "kk"}, "key: unknown column 'kk'; did you mean 'k'?; the DataFrame has k, v"),
+    ({"key": "kk"}, "key: unknown column 'kk'; did you mean 'k'? The DataFrame has k, v"),
     (
         {"key": lambda: F.col("kk")},
         "key: Column<'kk'> cannot be computed from the DataFrame, which has k",

@@ -38,7 +38,12 @@ def spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     "page",
-    ["tutorial", "reference/spark", *slow(["guides/straggler", "guides/write-an-aggregator"])],
+    [
+        "tutorial",
+        "keyed-state-reference",
+        "reference/spark",
+        *slow(["guides/straggler", "guides/write-an-aggregator"]),
+    ],
 )
 def test_a_guide_runs_from_its_beginning_to_its_end(spark: Any, page: str, tmp_path: Path) -> None:
     run_page(f"docs/{page}.md", tmp_path)

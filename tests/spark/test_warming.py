@@ -16,10 +16,9 @@ from pyspark import daemon as spark_daemon
 
 from skewless.arrays import Keys, Workers
 from skewless.spark import daemon, warming
-from skewless.spark.routing import router, this_task
+from skewless.spark.routing import query_ledger, router
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.query_ledger import QueryLedger
-from skewless.spark.routing.this_task import Task
+from skewless.spark.routing.query_ledger import QueryLedger, Task
 from skewless.spark.warming import warm_strategy
 from skewless.strategies.hash import Hash
 
@@ -65,14 +64,14 @@ def test_spark_does_not_look_through_all_modules_after_each_task(
     frozen: list[int] = []
     monkeypatch.setattr(spark_daemon, "manager", lambda: frozen.append(gc.get_freeze_count()))
     task = Mock(getLocalProperty=lambda name: None)
-    monkeypatch.setattr(this_task, "TaskContext", Mock(get=lambda: task))
-    monkeypatch.setattr(this_task, "_TASKS", count(1))
+    monkeypatch.setattr(query_ledger, "TaskContext", Mock(get=lambda: task))
+    monkeypatch.setattr(query_ledger, "_TASKS", count(1))
     try:
         daemon.main()
         gc.unfreeze()
-        this_task.this_task()  # loads what it needs
+        query_ledger.this_task()  # loads what it needs
         frozen.append(gc.get_freeze_count())
-        this_task.this_task()
+        query_ledger.this_task()
         frozen.append(gc.get_freeze_count())
     finally:
         gc.unfreeze()

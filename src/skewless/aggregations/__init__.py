@@ -14,8 +14,16 @@ Partial results are plain Arrow columns, so they can be made anywhere and merged
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.aggregator import Aggregator, PerKey, Reducing, is_reducer, reducing
 from skewless.aggregations.checker import LAWS, check_aggregator
-from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct, distinct
-from skewless.aggregations.extremes import Max, Min, TopK
+from skewless.aggregations.collecting import (
+    ApproxDistinct,
+    Collect,
+    CollectSet,
+    Distinct,
+    Max,
+    Min,
+    TopK,
+    distinct,
+)
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
 from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean

@@ -40,9 +40,9 @@ class Aggregation(ABC):
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the types of the state columns; raise ValueError for inputs it cannot take."""
 
-    @abstractmethod
     def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of the result."""
+        """Return the type of the result; unless a class says otherwise, that of the first state."""
+        return self.state_types(input_types)[0]
 
     @abstractmethod
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
@@ -67,10 +67,6 @@ class OfColumn(Aggregation):
     def inputs(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
-
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of the state."""
-        return self.state_types(input_types)[0]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Return the states."""

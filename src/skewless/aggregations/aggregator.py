@@ -257,27 +257,22 @@ def _fields_of_spark(reducer: Any) -> tuple[str, ...] | None:
     return names
 
 
+@dataclass(eq=False, repr=False)
 class Reducing(Aggregator[Any]):
     """Runs an object with zero, reduce, merge and finish; made by `reducing`.
 
     `fields` are those of a buffer that is a tuple, as in Spark; our state is a dict of them.
     """
 
-    def __init__(
-        self,
-        reducer: Any,
-        inputs: Any,
-        state: Any,
-        result: Any,
-        fields: tuple[str, ...] | None = None,
-    ) -> None:
-        """Keep the object, and what is declared of it."""
-        self.wrapped = reducer
-        self.fields = fields
-        self.inputs = inputs
-        self.state = state
-        self.result = result
-        self.merges = getattr(reducer, "merges", True)
+    wrapped: Any
+    inputs: Any
+    state: Any
+    result: Any
+    fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Keep what the object says of merging."""
+        self.merges = getattr(self.wrapped, "merges", True)
 
     def __repr__(self) -> str:
         """Show the user's object."""

@@ -1,19 +1,139 @@
-"""Distinct counts, and values gathered into lists."""
+"""Values that are kept: the smallest, the largest, the k largest, the distinct ones, or all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from skewless.aggregations.aggregation import OfColumn
-from skewless.aggregations.columns import exploded, list_lengths, list_of, lists, without_nulls
+from skewless.aggregations.columns import (
+    by_group,
+    exploded,
+    list_lengths,
+    list_of,
+    lists,
+    one_zero_one_nan,
+    plain,
+    plain_type,
+    without_nulls,
+)
 from skewless.aggregations.grouping import distinct_pairs
+from skewless.aggregations.ordering import is_orderable, order_keys
+from skewless.aggregations.sums import count_rows
 from skewless.arrays import Ints
 from skewless.parameters import check_types, require
 from skewless.plumbing.arguments import shown
+
+#: The longest array that Spark can hold.
+_LARGEST_K = (1 << 31) - 1
+
+
+def _ordered_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
+    kind = plain_type(kind)
+    if not is_orderable(kind):
+        raise ValueError(f"{owner!r}: column {column!r} must have an order, and {kind} has none")
+    return kind
+
+
+class _Extreme(OfColumn):
+    """What Min and Max share: the first of the records whose key no other in the group beats."""
+
+    _reverses: ClassVar[bool]  # whether the largest key wins
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of the values."""
+        return [_ordered_type(self, self.column, input_types[0])]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep one value per group."""
+        self.state_types([columns[0].type])
+        values, codes = without_nulls(columns[0], codes)
+        keys = order_keys(values)
+        keys = ~keys if self._reverses else keys  # without overflow
+        best = np.full(n_groups, np.iinfo(np.int64).max)
+        np.minimum.at(best, codes, keys)
+        winners = np.flatnonzero(keys == best[codes])[::-1]
+        rows = np.zeros(n_groups, np.int64)
+        rows[codes[winners]] = winners  # the last assignment stays: the first winner
+        nothing = count_rows(codes, n_groups) == 0
+        return [values.take(pa.array(rows, mask=nothing))]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep one value per group."""
+        return self.update(states, codes, n_groups)
+
+
+@dataclass(frozen=True)
+class Min(_Extreme):
+    """The smallest of the values that are not null; null where there are none.
+
+    Every type that has an order; NaN is above every number. State: the smallest value.
+    """
+
+    _reverses = False
+
+
+@dataclass(frozen=True)
+class Max(_Extreme):
+    """The largest of the values that are not null; null where there are none.
+
+    Every type that has an order; NaN is above every number. State: the largest value.
+    """
+
+    _reverses = True
+
+
+@dataclass(frozen=True)
+class TopK(OfColumn):
+    """The `k` largest of the values that are not null, largest first; fewer where there are fewer.
+
+    Null where there are none, as for `Max`. Equal values each count. NaN is above every number,
+    −0.0 is 0.0. State: the list.
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        """Refuse a `k` that keeps nothing."""
+        is_count = isinstance(self.k, int) and not isinstance(self.k, bool)
+        allowed = is_count and 1 <= self.k <= _LARGEST_K
+        require(self, "k", allowed, f"an integer of at least 1 and at most {_LARGEST_K:,}")
+        super().__post_init__()
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of the list."""
+        return [list_of(_ordered_type(self, self.column, input_types[0]))]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep the k largest values of each group."""
+        self.state_types([columns[0].type])
+        return [self._kept(*without_nulls(columns[0], codes), n_groups)]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep the k largest values of all lists of a group."""
+        return [self._kept(*exploded(states[0], codes), n_groups)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the lists that are not empty."""
+        column = plain(states[0])
+        nothing = list_lengths(column) == 0
+        return pc.if_else(pa.array(nothing), pa.scalar(None, column.type), column)
+
+    def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
+        if pt.is_floating(values.type):
+            values = one_zero_one_nan(values)
+        order = np.argsort(~order_keys(values), kind="stable")  # reversed without overflow
+        order = order[by_group(codes[order])]
+        n_values = count_rows(codes, n_groups)
+        begins = np.cumsum(n_values) - n_values
+        place = np.arange(order.size) - begins[codes[order]]  # 0 for a group's largest
+        return lists(values, codes, n_groups, order[place < self.k])
 
 
 @dataclass(frozen=True)

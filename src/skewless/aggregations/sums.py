@@ -133,10 +133,6 @@ class Count(Aggregation):
         """Return the type of the count."""
         return [pa.int64()]
 
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return int64."""
-        return pa.int64()
-
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Count records."""
         if self.column is not None:
@@ -170,18 +166,13 @@ class Sum(OfColumn):
     State: the sum, null without values.
     """
 
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the type of a sum of such numbers."""
         kind = number_type(self, self.column, input_types[0])
-        if pt.is_integer(kind):
-            return pa.int64()
-        if pt.is_floating(kind):
-            return pa.float64()
-        return pa.decimal128(min(_MAX_DIGITS, kind.precision + _SUM_DIGITS), kind.scale)
-
-    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return the type of the sum."""
-        return [self.result_type(input_types)]
+        if pt.is_decimal(kind):
+            digits = min(_MAX_DIGITS, kind.precision + _SUM_DIGITS)
+            return [pa.decimal128(digits, kind.scale)]
+        return [pa.int64() if pt.is_integer(kind) else pa.float64()]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Add values."""
@@ -306,10 +297,6 @@ class WeightedMean(Aggregation):
         for name, kind in zip(self.inputs, input_types, strict=True):
             number_type(self, name, kind)
         return [pa.float64(), pa.float64()]
-
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return double."""
-        return self.state_types(input_types)[0]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Add weighted values and weights."""

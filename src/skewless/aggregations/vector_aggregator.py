@@ -194,11 +194,10 @@ class PerColumn(Aggregation):
                 f"for {n_rows} keys"
             )
         try:
+            if isinstance(values, np.ndarray) and values.dtype != object:
+                values = pa.array(values)
             if isinstance(values, pa.Array | pa.ChunkedArray):
                 column = plain(values)
-                return column if column.type == kind else column.cast(kind)
-            if isinstance(values, np.ndarray) and values.dtype != object:
-                column = pa.array(values)
                 return column if column.type == kind else column.cast(kind)
         except (pa.ArrowException, TypeError) as error:
             raise ValueError(

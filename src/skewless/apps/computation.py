@@ -1,11 +1,12 @@
-"""The base classes of computations on Spark: as a batch, or on a stream to its end."""
+"""The base classes of computations on Spark, as a batch or on a stream, and where they write."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
-from skewless.apps.records.outputs import batch_column, ledger_beside
 from skewless.plumbing.arguments import text
 from skewless.spark import records as spark_records
 from skewless.spark.aggregation.choosing import FORMS
@@ -23,7 +23,11 @@ from skewless.spark.columns import quoted
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.spark.state.arguments import moving_strategy
 from skewless.strategy import AnyStrategy
+from skewless.workloads.trace import is_remote
 
+#: A stream that appends writes a folder for each micro-batch, by the number in this column.
+BATCH = "skewless_batch"
+_OURS = (".parquet", ".crc", "_SUCCESS")
 _LOOK_EVERY_S = 0.1
 #: What is read: a DataFrame, or several of them.
 Records = TypeVar("Records")
@@ -81,7 +85,14 @@ class Computation(ABC, Generic[Records]):
 
         Raise ValueError if the results have a column of that name.
         """
-        return None if self.mode == "complete" else batch_column(self.about)
+        if self.mode == "complete":
+            return None
+        if BATCH in self.about:  # it would be lost
+            raise ValueError(
+                f"--key: {BATCH!r} cannot be a column here: folders of micro-batches have this "
+                "name; rename it"
+            )
+        return BATCH
 
     def of(self, records: Records) -> DataFrame:
         """Return the results of a batch."""
@@ -223,3 +234,44 @@ def finish(writer: DataStreamWriter) -> StreamingQuery:
         if query.isActive:
             query.stop()
     return query
+
+
+def ledger_beside(checkpoint: str) -> str:
+    """Return the folder of the ledger that goes with a checkpoint.
+
+    >>> ledger_beside("s3a://bucket/words/")
+    's3a://bucket/words.ledger'
+    """
+    return checkpoint.rstrip("/") + ".ledger"
+
+
+def is_begun(checkpoint: str) -> bool:
+    """Return whether a stream has used this checkpoint, if that can be seen here."""
+    return Path(checkpoint).is_dir() and any(Path(checkpoint).iterdir())
+
+
+def require_writable(output: str, going_on: bool) -> None:
+    """Raise ValueError if results would overwrite other files, if that can be seen here.
+
+    `going_on` says that an earlier run of the same stream has written there already.
+    """
+    path = Path(output)
+    if is_remote(output) or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not going_on:
+        raise ValueError(f"--output: {output!r} exists already; give another path or remove it")
+    strange = [
+        file
+        for file in path.rglob("*")
+        if not file.name.endswith(_OURS) and not (file.is_dir() and "batch=" in file.name)
+    ]
+    if not path.is_dir() or strange:
+        raise ValueError(f"--output: {output!r} holds files that are not results of an earlier run")
+
+
+def json_lines(results: DataFrame) -> Iterator[str]:
+    """Yield every result as Spark writes it in JSON, with its nulls."""
+    for row in results.select(
+        F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    ).toLocalIterator():
+        yield row[0]

@@ -132,7 +132,10 @@ class JobRun:
         """Count the rows that are in one result and not in the other; 0: they are equal."""
         if self.result.equals(truth):
             return 0
-        ours, theirs = (Counter(map(tuple, _rows(table))) for table in (self.result, truth))
+        ours, theirs = (
+            Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+            for table in (self.result, truth)
+        )
         return max(1, sum(((ours - theirs) + (theirs - ours)).values()))
 
     def summary(self, truth: pa.Table) -> dict[str, Any]:
@@ -163,10 +166,6 @@ class JobRun:
                 for took, balance in self.batches
             ],
         }
-
-
-def _rows(table: pa.Table) -> Iterator[Any]:
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 def _sorted(counted: DataFrame) -> pa.Table:

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from skewless.spark import session
-from skewless.spark.error_lines import first_line, first_line_of
+from skewless.spark.records import first_line, first_line_of
 
 #: How many causes of an exception are followed: they may form a cycle.
 _MOST_CAUSES = 20

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.apps.computation import Computation, require_duration, require_whole_keys
-from skewless.apps.tpch.tables import Tables
+from skewless.apps.tpch_tables import Tables
 from skewless.plumbing.arguments import text
 from skewless.spark import join
 from skewless.spark.aggregation.windows import WINDOW, microseconds
@@ -113,12 +113,12 @@ class TpchQ5(Computation[Tables]):
 
     def _sides(self, tables: Tables) -> tuple[DataFrame, DataFrame]:
         """Return the orders of customers of the region, and the line items of its suppliers."""
-        region = tables.region.where(F.col("r_name") == self.region)
-        nations = tables.nation.join(region, F.col("n_regionkey") == F.col("r_regionkey"))
-        customers = tables.customer.join(nations, F.col("c_nationkey") == F.col("n_nationkey"))
-        suppliers = tables.supplier.join(nations, F.col("s_nationkey") == F.col("n_nationkey"))
-        orders = tables.orders.join(customers, F.col("o_custkey") == F.col("c_custkey"))
-        items = tables.lineitem.join(suppliers, F.col("l_suppkey") == F.col("s_suppkey"))
+        region = tables["region"].where(F.col("r_name") == self.region)
+        nations = tables["nation"].join(region, F.col("n_regionkey") == F.col("r_regionkey"))
+        customers = tables["customer"].join(nations, F.col("c_nationkey") == F.col("n_nationkey"))
+        suppliers = tables["supplier"].join(nations, F.col("s_nationkey") == F.col("n_nationkey"))
+        orders = tables["orders"].join(customers, F.col("o_custkey") == F.col("c_custkey"))
+        items = tables["lineitem"].join(suppliers, F.col("l_suppkey") == F.col("s_suppkey"))
         revenue = F.col("l_extendedprice") * (1 - F.col("l_discount"))
         nation = F.col("n_name").alias("nation")
         return (

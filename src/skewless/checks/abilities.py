@@ -14,6 +14,7 @@ from skewless.checks.routing import (
     expect_same,
     expect_shapes,
     owners_of,
+    report_of,
     routed,
     shapes,
 )
@@ -142,12 +143,6 @@ def any_worker_may_leave_or_is_refused(strategy: Any, stream: Stream) -> None:
         expect_in_range(routed(strategy, stream.keys, back), n_workers, "when it has come back")
 
 
-def _report(keys: Keys) -> Report:
-    """Return the report of a window that names every key."""
-    known, counts = np.unique(keys, return_counts=True)
-    return Report(known, counts.astype(np.float64), counts.astype(np.float64))
-
-
 def _bounded(report: Report, owners: Workers, n_workers: int) -> Report:
     """Return the same report with the lighter half of the keys left out: they are the rest."""
     order = np.argsort(-report.loads, kind="stable")
@@ -162,7 +157,7 @@ def reports_may_leave_keys_out(strategy: Any, stream: Stream) -> None:
     n_workers = stream.n_workers
     state = strategy.start(n_workers, stream.seed)
     for keys in np.array_split(stream.keys, 3):
-        full = _report(keys)
+        full = report_of(keys)
         zeros = full._replace(rest=np.zeros(n_workers))
         plain, _ = strategy.rebalance(full, copy_state(state))
         same, _ = strategy.rebalance(zeros, copy_state(state))
@@ -180,7 +175,7 @@ def moves_are_complete_and_true(strategy: Any, stream: Stream) -> None:
     state = strategy.start(stream.n_workers, stream.seed)
     for keys in np.array_split(stream.keys, 3):
         routed(strategy, np.ascontiguousarray(keys), state)
-        state = _rebalanced(strategy, _report(keys), state)
+        state = _rebalanced(strategy, report_of(keys), state)
 
 
 def _rebalanced(strategy: Any, report: Report, state: Any, every: Keys | None = None) -> Any:
@@ -206,12 +201,8 @@ def _rebalanced(strategy: Any, report: Report, state: Any, every: Keys | None = 
 
 def _windows(stream: Stream) -> list[Report]:
     """Return reports of parts of the stream; state sizes differ from loads."""
-    reports = []
-    for part in np.array_split(stream.keys, 3):
-        keys, counts = np.unique(part, return_counts=True)
-        sizes = 1.0 + (keys % np.uint64(5)).astype(np.float64)
-        reports.append(Report(keys, counts.astype(np.float64), sizes))
-    return reports
+    reports = [report_of(part) for part in np.array_split(stream.keys, 3)]
+    return [one._replace(state_sizes=1.0 + one.keys % np.uint64(5)) for one in reports]
 
 
 def the_same_report_moves_nothing_twice(strategy: Any, stream: Stream) -> None:

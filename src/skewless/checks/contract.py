@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from skewless.checks import abilities, merging, routing, tampering
 from skewless.checks.routing import STREAMS, Stream
@@ -47,13 +48,12 @@ def _decides_per_record(strategy: AnyStrategy) -> bool:
     return strategy.traits.decides == "record"
 
 
-def _merges(strategy: AnyStrategy) -> bool:
-    return isinstance(strategy, Merges)
+def _able(kind: Any) -> Callable[[AnyStrategy], bool]:
+    return lambda strategy: isinstance(strategy, kind)
 
 
-def _weighs(strategy: AnyStrategy) -> bool:
-    return isinstance(strategy, Weighs)
-
+_merges, _weighs = _able(Merges), _able(Weighs)
+_rescales, _rebalances = _able(Rescales), _able(Rebalances)
 
 CHECKS: tuple[Check, ...] = (
     Check(routing.every_record_gets_a_worker, _always),
@@ -68,23 +68,23 @@ CHECKS: tuple[Check, ...] = (
     Check(routing.fan_out_is_kept, lambda s: s.traits.fan_out is not None),
     Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),
     Check(abilities.merging_is_sound, _merges),
-    Check(abilities.condensed_states_merge_as_whole_ones, lambda s: isinstance(s, Condenses)),
+    Check(abilities.condensed_states_merge_as_whole_ones, _able(Condenses)),
     Check(abilities.intervals_begin_soundly, lambda s: hasattr(s, "begin")),
-    Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
-    Check(abilities.any_worker_may_leave_or_is_refused, lambda s: isinstance(s, Rescales)),
+    Check(abilities.rescaled_routing_stays_in_range, _rescales),
+    Check(abilities.any_worker_may_leave_or_is_refused, _rescales),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
-    Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
-    Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),
-    Check(abilities.the_same_report_moves_nothing_twice, lambda s: isinstance(s, Rebalances)),
+    Check(abilities.moves_are_complete_and_true, _rebalances),
+    Check(abilities.reports_may_leave_keys_out, _rebalances),
+    Check(abilities.the_same_report_moves_nothing_twice, _rebalances),
     Check(
         abilities.loads_within_the_tolerance_move_nothing,
-        lambda s: isinstance(s, Rebalances) and hasattr(s, "tolerance"),
+        lambda s: _rebalances(s) and hasattr(s, "tolerance"),
     ),
     Check(
         abilities.keys_that_no_report_names_stay_or_are_named,
-        lambda s: isinstance(s, Rebalances) and not s.traits.moves_unnamed,
+        lambda s: _rebalances(s) and not s.traits.moves_unnamed,
     ),
-    Check(abilities.rescaling_names_its_moves, lambda s: isinstance(s, RescalesKeys)),
+    Check(abilities.rescaling_names_its_moves, _able(RescalesKeys)),
     Check(routing.every_weighted_record_gets_a_worker, _weighs),
     Check(routing.weights_of_one_change_nothing, _weighs),
     Check(routing.weights_are_not_changed, _weighs),

@@ -14,7 +14,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
 from skewless.state import copy_state, named_arrays, with_arrays
-from skewless.strategy import AnyStrategy, Weighs
+from skewless.strategy import AnyStrategy, Report, Weighs
 
 
 class Stream(NamedTuple):
@@ -88,6 +88,12 @@ def expect_equal_states(one: Any, other: Any, what: str) -> None:
 def owners_of(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
     """Return where keys would go next, without the state learning from it."""
     return routed(strategy, keys, copy_state(state))
+
+
+def report_of(keys: Keys) -> Report:
+    """Return the report of a window that names every key; a state is as large as its load."""
+    known, counts = np.unique(keys, return_counts=True)
+    return Report(known, counts.astype(np.float64), counts.astype(np.float64))
 
 
 def expect_same(got: Workers, expected: Workers, what: str) -> None:

@@ -14,7 +14,7 @@ from skewless.cli import (  # noqa: F401
 )
 from skewless.cli.application import app
 from skewless.cli.applications import commands  # noqa: F401
-from skewless.cli.diagnosing import columns, keys, logs  # noqa: F401
+from skewless.cli.diagnosing import keys, logs  # noqa: F401
 
 __all__ = ["app", "main"]
 

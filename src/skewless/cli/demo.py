@@ -9,10 +9,9 @@ from rich.table import Table
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
-from skewless.cli.needs import needing_bokeh
-from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, console, print_json, progress_bar, small_bars
+from skewless.cli.screen import AsJson, console, number_table, print_json, progress_bar, small_bars
 from skewless.plumbing.arguments import seed_number, whole
 
 _MOST_BATCHES = 30  # all are read at the end, and the ledger keeps the last 32
@@ -44,7 +43,8 @@ def demo(
     `shuffle` is round-robin.
     """
     with needing_bokeh():
-        from skewless.dashboard.job_report import equality, write_job_report
+        from skewless.dashboard.job_report import equality, job_document
+        from skewless.dashboard.page_style import write_document
     require_spark()
     from skewless.apps.main_job import MainJob
     from skewless.apps.records.generated import DriftingWords
@@ -108,7 +108,7 @@ def demo(
                 )
                 bar.update(task, visible=False)
     summaries = [run.summary(truth) for run in runs]
-    write_job_report(summaries, about, out)
+    write_document(job_document(summaries, about), out)
     if as_json:
         for summary in summaries:
             print_json(summary)
@@ -160,12 +160,9 @@ def comparison(summaries: list[dict[str, Any]]) -> str:
 def job_table(summaries: list[dict[str, Any]]) -> Table:
     """Return one row per strategy."""
     highest = max(max(summary["loads"]) for summary in summaries)
-    table = Table(box=None)
-    table.add_column("strategy", no_wrap=True)
-    for heading in ("records / s", "s / micro-batch", "load per worker"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("imbalance", "batch imbalance", "batch replicas / key"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("strategy", "records / s", "s / micro-batch", "load per worker", "imbalance")
+    more = ("batch imbalance", "batch replicas / key")
+    table = number_table(*headings, *more, left="strategy")
     for row in summaries:
         replicas = row["batch_replication"]
         table.add_row(

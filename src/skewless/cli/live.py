@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,7 +79,12 @@ def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Ite
     """
     from skewless.dashboard.live_server import live_page
 
-    with live_page(_looking(history), port) as page:
+    def look() -> dict[str, Any]:
+        history.look()
+        found: dict[str, Any] = history.as_dict()
+        return found
+
+    with live_page(look, port) as page:
         where = sys.stderr if beside_results else sys.stdout
         print(f"The live page: {page.address}", file=where, flush=True)
         yield page.address
@@ -93,12 +98,3 @@ def _leading_to(address: str, folder: Path) -> str:
     page = folder / "live-page.html"
     write_private(page, f'<meta http-equiv="refresh" content="0; url={address}">\n')
     return page.as_uri()
-
-
-def _looking(history: Any) -> Callable[[], dict[str, Any]]:
-    def look() -> dict[str, Any]:
-        history.look()
-        found: dict[str, Any] = history.as_dict()
-        return found
-
-    return look

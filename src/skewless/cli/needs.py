@@ -1,10 +1,13 @@
-"""Optional packages that some commands need, checked before they begin."""
+"""What commands need before they begin: optional packages, Java, a session, a scratch folder."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from skewless.cli.application import stopped
 
@@ -31,3 +34,37 @@ def needing_spark() -> contextlib.AbstractContextManager[None]:
     install = f"install skewless with its extra 'spark'{older}"
     missing = "this needs PySpark ({name} is missing): "
     return _needing(("pyspark", "py4j", "pandas"), missing + install)
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a folder that is removed at the end, even after an error or an interrupt."""
+    with tempfile.TemporaryDirectory(prefix="skewless-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def require_spark() -> None:
+    """Exit with code 2 and one line if PySpark, or a Java for it, is missing."""
+    with needing_spark():
+        from skewless.spark.configuring import find_java
+    try:
+        find_java()
+    except RuntimeError as error:
+        raise stopped(str(error), 2) from None
+
+
+@contextlib.contextmanager
+def spark_session(
+    master: str, scratch: Path, strategies: list[str], **settings: str
+) -> Iterator[Any]:
+    """Yield a session for these strategies; what Spark refuses becomes one line, exit code 1."""
+    from skewless import registry
+    from skewless.apps.quiet_session import SparkFailed, quiet_session
+
+    # The user's own strategies are loaded later, in the task.
+    warm = ",".join(name for name in strategies if name in registry.names())
+    try:
+        with quiet_session(master, scratch, warm, settings) as spark:
+            yield spark
+    except SparkFailed as error:
+        raise stopped(str(error), 1) from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from skewless.plumbing.arguments import path_text, shown, whole, whole_number
 
 if TYPE_CHECKING:
-    from skewless.simulator import Event, Sync, Timing
+    from skewless.simulator import Event, Sync
     from skewless.strategy import AnyStrategy
 
 #: The help of the option that `strategies` reads.
@@ -132,14 +132,6 @@ def naming_input() -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         raise ValueError(_by_beginning(str(error), _OF_INPUT)) from None
-
-
-def timing(texts: list[str]) -> Timing | None:
-    """Return the timing from texts like `service=1e-4`; None without any."""
-    from skewless import parameters
-    from skewless.simulator import Timing
-
-    return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
 
 
 def events(texts: list[str]) -> list[Event]:

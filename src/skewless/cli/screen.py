@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -28,6 +29,15 @@ def console() -> Console:
     """Return a console on standard output; a file or a pipe gets a fixed, large width."""
     # Names of columns, keys and operators may look like markup.
     return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False)
+
+
+def number_table(*headings: str, left: str | None = None, **settings: Any) -> Table:
+    """Return an empty table without lines; only the column `left` holds texts."""
+    table = Table(box=None, **settings)
+    for heading in headings:
+        justify: Literal["left", "right"] = "left" if heading == left else "right"
+        table.add_column(heading, justify=justify, no_wrap=True)
+    return table
 
 
 def progress_bar() -> Progress:

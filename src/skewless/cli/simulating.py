@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
@@ -14,14 +14,13 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
+from skewless.cli.screen import AsJson, bytes_text, console, number_table, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
-from skewless.plumbing.rounding import seconds_text
+from skewless.plumbing.text_tables import seconds_text
 
 if TYPE_CHECKING:
     from skewless.arrays import Floats
     from skewless.simulator import Run
-    from skewless.strategy import AnyStrategy
     from skewless.workloads import Workload
 
 
@@ -34,19 +33,6 @@ WITH = option(None, "Set a workload parameter: name=value.", "--with")
 TRACE = option(None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records.")
 KEY = option(None, "The trace's key column(s).")
 LIMIT = option(None, "Read at most this many records of the trace.")
-
-
-class _Cell(NamedTuple):
-    """One run: a strategy, the number of workers, and their speeds if they differ."""
-
-    strategy: AnyStrategy
-    workers: int
-    speeds: Floats | None
-
-
-def optional_count(text: str | None, option: str) -> int | None:
-    """Return the number that a text says, or None without one."""
-    return None if text is None else reading.count(text, option)
 
 
 def _words(trace: Path, settings: dict[str, str]) -> str:
@@ -64,12 +50,19 @@ def stream_of(
     trace: Path | None,
     key: str | None,
     settings: dict[str, str],
+    counts: dict[str, str | None],
     options: dict[str, Any],
 ) -> Workload:
-    """Return the workload that the options describe: a trace, a named one, or plain Zipf."""
+    """Return the workload that the options describe: a trace, a named one, or plain Zipf.
+
+    `counts` are the texts of whole numbers by parameter, `options` are other values.
+    """
     from skewless import workloads
 
     given = {k: v for k, v in options.items() if v is not None}
+    for k, text in counts.items():
+        if text is not None:
+            given[k] = reading.count(text, f"--{k.removeprefix('n_')}")
     for parameter in settings.keys() & given.keys():
         raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
     if trace is not None:
@@ -90,16 +83,6 @@ def stream_of(
     return workloads.make(name or "zipf", **given, **settings)
 
 
-def _for_workers(stream: Workload, n_workers: int, settings: dict[str, str]) -> Workload:
-    """Return the workload for this many workers, if it depends on them and none were set.
-
-    `fluctuation` shifts load between homes, which depend on the number of workers of the run.
-    """
-    if "n_workers" in settings or n_workers < 2 or not hasattr(stream, "n_workers"):
-        return stream
-    return dataclasses.replace(stream, n_workers=n_workers)  # type: ignore[type-var]
-
-
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
     import numpy as np
 
@@ -118,25 +101,6 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
             f"--capacities: {len(pattern)} numbers do not repeat evenly over {n_workers} workers"
         )
     return np.tile(pattern, n_workers // len(pattern))
-
-
-def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
-    """Raise ValueError for overlapping windows unless all strategies forward: nothing is merged."""
-    without = [one.name for one in chosen if not asked or not hasattr(one, "forwards")]
-    if without:
-        raise ValueError(
-            "--slides: windows can overlap where --timing has merge, or with --forwarding by "
-            f"strategies that report what needs merging, not with {', '.join(without)}"
-        )
-
-
-def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
-    """Print which strategies treat all workers alike, although the workers differ in speed."""
-    from skewless.strategy import Rescales
-
-    blind = [o.name for o in chosen if not isinstance(o, Rescales) or o.traits.ignores_speeds]
-    if blind:
-        typer.echo(f"--capacities: {', '.join(blind)} treat all workers alike", err=True)
 
 
 @app.command("simulate")
@@ -188,14 +152,16 @@ def simulate_command(
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
     if page is not None:
         with needing_bokeh():
-            from skewless.dashboard.comparison import write_page
+            from skewless.dashboard.comparison import comparison_document
+            from skewless.dashboard.page_style import write_document
     import numpy as np
 
-    from skewless.simulator import Cluster, Measuring, simulate
+    from skewless import parameters
+    from skewless.simulator import Cluster, Measuring, Timing, simulate
     from skewless.simulator.run import write_windows
     from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES, Membership
     from skewless.simulator.timed.timing import require_events
-    from skewless.strategy import Merges
+    from skewless.strategy import Merges, Rescales
 
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
@@ -207,13 +173,8 @@ def simulate_command(
             trace,
             key,
             settings,
-            {
-                "z": zipf,
-                "n_keys": optional_count(keys, "--keys"),
-                "n_records": optional_count(records, "--records"),
-                "limit": optional_count(limit, "--limit"),
-                "weight": weight,
-            },
+            {"n_keys": keys, "n_records": records, "limit": limit},
+            {"z": zipf, "weight": weight},
         )
         n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
         seed_number(seed, "--seed")
@@ -228,60 +189,67 @@ def simulate_command(
             raise ValueError(
                 "--forwarding: none of the chosen strategies reports what needs merging"
             )
-        clock = reading.timing(timing or [])
+        clock = parameters.make(Timing, reading.pairs(timing, "--timing")) if timing else None
         n_slides = reading.count(slides, "--slides", least=1, most=MOST_SLIDES)
-        if n_slides > 1 and (clock is None or not clock.merge):
-            _require_forwarding(chosen, asked=forwarding)
+        merged = [one.name for one in chosen if not forwarding or not hasattr(one, "forwards")]
+        if n_slides > 1 and (clock is None or not clock.merge) and merged:
+            raise ValueError(
+                "--slides: windows can overlap where --timing has merge, or with --forwarding by "
+                f"strategies that report what needs merging, not with {', '.join(merged)}"
+            )
         happens = reading.events(event or [])
-        cells = []
-        for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
-            cells += [_Cell(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
-        for cell in cells:  # refuse impossible events before any run
-            speeds = np.ones(cell.workers) if cell.speeds is None else cell.speeds
-            occurring = require_events(happens, cell.workers, stream.n_records)
-            Membership(cell.strategy, speeds, occurring).require_clock(clock)
+        cells = [
+            (one, n, _speeds(capacities, n))
+            for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS)
+            for one in chosen
+        ]
+        for one, n, speeds in cells:  # refuse impossible events before any run
+            known = np.ones(n) if speeds is None else speeds
+            occurring = require_events(happens, n, stream.n_records)
+            Membership(one, known, occurring).require_clock(clock)
         if windows is not None:
             reading.file_to_write(windows, "--windows")
         if page is not None:
             reading.file_to_write(page, "--page")
-        if capacities is not None:
-            _report_strategies_without_speeds(chosen)
-
-    def one(cell: _Cell, progress: Callable[[int], None]) -> Run:
-        return simulate(
-            cell.strategy,
-            _for_workers(stream, cell.workers, settings),
-            n_workers=cell.workers,
-            n_sources=n_sources,
-            seed=seed,
-            window=records_per_window,
-            horizon=records_per_interval,
-            sync=together if together is not None and isinstance(cell.strategy, Merges) else 0,
-            cluster=Cluster(cell.speeds, happens),
-            measuring=Measuring(
-                slides=n_slides,
-                forwarding=forwarding and hasattr(cell.strategy, "forwards"),
-                keep_loads=windows is not None,
-            ),
-            timing=clock,
-            progress=progress,
-        )
-
+        unaware = [o.name for o in chosen if not isinstance(o, Rescales) or o.traits.ignores_speeds]
+        if capacities is not None and unaware:
+            typer.echo(f"--capacities: {', '.join(unaware)} treat all workers alike", err=True)
     runs = []
     with progress_bar() as bar:
-        for cell in cells:
-            name = f"{cell.strategy.name}, {cell.workers} workers"
-            task = bar.add_task(name, total=stream.n_records)
+        for one, n, speeds in cells:
+            task = bar.add_task(f"{one.name}, {n} workers", total=stream.n_records)
+            routed = stream
+            if n > 1 and hasattr(stream, "n_workers") and "n_workers" not in settings:
+                # `fluctuation` shifts load between homes, which depend on the workers of the run.
+                routed = dataclasses.replace(stream, n_workers=n)  # type: ignore[type-var]
             # The content of a trace is only read here.
             with refusing_bad_input(), reading.naming_options(source, settings):
-                runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
+                run = simulate(
+                    one,
+                    routed,
+                    n_workers=n,
+                    n_sources=n_sources,
+                    seed=seed,
+                    window=records_per_window,
+                    horizon=records_per_interval,
+                    sync=together if together is not None and isinstance(one, Merges) else 0,
+                    cluster=Cluster(speeds, happens),
+                    measuring=Measuring(
+                        slides=n_slides,
+                        forwarding=forwarding and hasattr(one, "forwards"),
+                        keep_loads=windows is not None,
+                    ),
+                    timing=clock,
+                    progress=lambda done, task=task: bar.update(task, completed=done),  # type: ignore[misc]
+                )
+            runs.append(run)
             bar.update(task, visible=False)
             if as_json:
-                print_json(runs[-1].summary())
+                print_json(run.summary())
     if windows is not None:
         write_windows(runs, windows)
     if page is not None:
-        write_page(runs, page)
+        write_document(comparison_document(runs), page)
     if not as_json:
         console().print(comparison_table(runs))
         if page is not None:
@@ -324,10 +292,7 @@ def comparison_table(runs: list[Run]) -> Table:
         columns |= _TIMED
         if any(row[name] for row in rows for name in _FAILED):
             columns |= {name: lambda row, name=name: f"{row[name]:,}" for name in _FAILED}  # type: ignore[misc]
-    table = Table(title=title, title_justify="left", box=None)
-    table.add_column("strategy", no_wrap=True)
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = number_table("strategy", *columns, left="strategy", title=title, title_justify="left")
     for row in rows:
         table.add_row(row["strategy"], *(text(row) for text in columns.values()))
     for n, limit in sorted({(row["workers"], row["replication_limit"]) for row in rows}):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, console, print_json, progress_bar
+from skewless.cli.screen import AsJson, console, number_table, print_json, progress_bar
 from skewless.cli.simulating import (
     KEY,
     KEYS,
@@ -22,7 +19,6 @@ from skewless.cli.simulating import (
     WITH,
     WORKLOAD,
     ZIPF,
-    optional_count,
     stream_of,
 )
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number
@@ -31,26 +27,29 @@ if TYPE_CHECKING:
     from skewless.workloads import Workload
 
 
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """What a run with these weights gives; numbers of windows are means."""
-
-    time_weight: float
-    space_weight: float
-    f: float  # the median of its values at the ends of windows
-    p: float
-    f_lowest: float
-    f_highest: float
-    at_the_floor: float  # the part of the windows that end with the smallest f that may be
-    window_imbalance: float
-    window_replication: float
-    cost: float  # of the slowest worker and of the merge, per record of a fair share
+#: The columns of the table for people, by their headings; see `tried`.
+_COLUMNS = {
+    "w_T": "{time_weight:.3f}",
+    "w_S": "{space_weight:.3f}",
+    "f": "{f:.2g}",
+    "p": "{p:.2g}",
+    "f from – to": "{f_lowest:.2g} – {f_highest:.2g}",
+    "at the floor": "{at_the_floor:.0%}",
+    "window imbalance": "{window_imbalance:.2g}",
+    "window replicas": "{window_replication:.3f}",
+    "cost": "{cost:.3f}",
+}
 
 
 def tried(
     time_weight: float, stream: Workload, n_workers: int, window: int, pair_cost: float, seed: int
-) -> Trial:
-    """Route the stream by PStream with this w_T, as one source."""
+) -> dict[str, float]:
+    """Route the stream by PStream with this w_T, as one source; numbers of windows are means.
+
+    `f` is the median of its values at the ends of windows, and `at_the_floor` the part of the
+    windows that end with the smallest f that may be. `cost` is that of the slowest worker and of
+    the merge, per record of a fair share.
+    """
     import numpy as np
 
     from skewless.strategies import PStream
@@ -72,18 +71,18 @@ def tried(
     if not thresholds:
         raise ValueError("the stream has no records")
     lowest = float(settings["least"])
-    return Trial(
-        time_weight=time_weight,
-        space_weight=1.0 - time_weight,
-        f=median(thresholds),
-        p=median(thresholds) / 2,
-        f_lowest=min(thresholds),
-        f_highest=max(thresholds),
-        at_the_floor=float(np.mean(np.array(thresholds) <= lowest)),
-        window_imbalance=float(np.mean(imbalances)),
-        window_replication=float(np.mean(replications)),
-        cost=float(np.mean(costs)),
-    )
+    return {
+        "time_weight": time_weight,
+        "space_weight": 1.0 - time_weight,
+        "f": median(thresholds),
+        "p": median(thresholds) / 2,
+        "f_lowest": min(thresholds),
+        "f_highest": max(thresholds),
+        "at_the_floor": float(np.mean(np.array(thresholds) <= lowest)),
+        "window_imbalance": float(np.mean(imbalances)),
+        "window_replication": float(np.mean(replications)),
+        "cost": float(np.mean(costs)),
+    }
 
 
 @app.command("tune")
@@ -121,47 +120,27 @@ def tune_command(
         seed_number(seed, "--seed")
         if not 0 <= pair_cost < float("inf"):
             raise ValueError(f"--pair-cost must be at least 0 and finite, not {pair_cost}")
-    found: list[Trial] = []
+    found: list[dict[str, float]] = []
     with refusing_bad_input(), reading.naming_options(source, settings), progress_bar() as bar:
         counts = {"n_keys": keys, "n_records": records, "limit": limit}
-        given: dict[str, Any] = {"z": zipf} | {
-            name: optional_count(text, f"--{name.removeprefix('n_')}")
-            for name, text in counts.items()
-        }
-        stream = stream_of(workload, trace, key, settings, given)
+        stream = stream_of(workload, trace, key, settings, counts, {"z": zipf})
         task = bar.add_task("pstream", total=n_trials + 1)
 
         def gain(time_weight: float) -> float:
             found.append(tried(time_weight, stream, n_workers, size, pair_cost, seed))
             bar.update(task, completed=len(found))
-            return 1.0 / found[-1].cost
+            return 1.0 / found[-1]["cost"]
 
         # Gains are below 1: the paper's temperature would accept nearly every step down.
         tune(gain, seed=seed, first=0.5, max_steps=n_trials, temperature=lambda i: 0.01 / i)
-    best = min(found, key=lambda trial: trial.cost)
+    best = min(found, key=lambda trial: trial["cost"])
     if as_json:
         for trial in found:
-            print_json({**dataclasses.asdict(trial), "best": trial is best})
-    else:
-        console().print(_table(found, best))
-        print(f"\nThe best: --strategy pstream --set time_weight={best.time_weight:.4g}")
-
-
-def _table(found: list[Trial], best: Trial) -> Table:
-    table = Table(box=None)
-    headings = ("w_T", "w_S", "f", "p", "f from – to", "at the floor", "window imbalance")
-    for heading in (*headings, "window replicas", "cost", ""):
-        table.add_column(heading, justify="right", no_wrap=True)
+            print_json({**trial, "best": trial is best})
+        return
+    table = number_table(*_COLUMNS, "")
     for trial in found:
-        table.add_row(
-            f"{trial.time_weight:.3f}",
-            f"{trial.space_weight:.3f}",
-            *(f"{number:.2g}" for number in (trial.f, trial.p)),
-            f"{trial.f_lowest:.2g} – {trial.f_highest:.2g}",
-            f"{trial.at_the_floor:.0%}",
-            f"{trial.window_imbalance:.2g}",
-            f"{trial.window_replication:.3f}",
-            f"{trial.cost:.3f}",
-            "best" if trial is best else "",
-        )
-    return table
+        cells = [form.format_map(trial) for form in _COLUMNS.values()]
+        table.add_row(*cells, "best" if trial is best else "")
+    console().print(table)
+    print(f"\nThe best: --strategy pstream --set time_weight={best['time_weight']:.4g}")

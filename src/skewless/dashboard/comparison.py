@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from bokeh.document import Document
@@ -18,7 +17,7 @@ from bokeh.models import (
 )
 
 from skewless.dashboard.figures import add_bars, add_level, add_tips, canvas, text_root
-from skewless.dashboard.page_style import BLUE, GREY, RED, Section, Sign, document, write_document
+from skewless.dashboard.page_style import BLUE, GREY, RED, Section, Sign, document
 from skewless.metrics import relative_loads
 from skewless.simulator import Run
 
@@ -27,13 +26,8 @@ _SMALLEST_IMBALANCE = 1e-6  # where imbalance 0 is drawn on a logarithmic axis
 _HIGHLIGHT = "cascade"
 
 
-def write_page(runs: Sequence[Run], path: Path) -> None:
-    """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network."""
-    write_document(comparison_document(runs), path)
-
-
 def comparison_document(runs: Sequence[Run]) -> Document:
-    """Return the page as a document of Bokeh."""
+    """Return the page."""
     best = "Means over windows. The lower left corner is best."
     ours = (Sign("our own", RED, "box"), Sign("all others", BLUE, "box"))
     numbers = Section("numbers", "The numbers", "Imbalance and replicas are means over windows.")

@@ -26,7 +26,11 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
 def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> Any:
-    """Return an empty plot that is as wide as its card; `x` and `y` are the titles of its axes."""
+    """Return an empty plot that is as wide as its card; `x` and `y` are the titles of its axes.
+
+    Unless `settings` say otherwise, values go upwards from 0 to a little above the highest one.
+    """
+    upwards = DataRange1d(start=0, range_padding=0.08, default_span=1.0)
     plot = figure(
         name=name,
         height=height,
@@ -35,7 +39,7 @@ def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> 
         tools="",
         min_border_left=8,
         min_border_right=12,
-        **{"x_range": DataRange1d(range_padding=0.03), "y_range": upwards(), **settings},
+        **{"x_range": DataRange1d(range_padding=0.03), "y_range": upwards, **settings},
     )
     plot.background_fill_alpha = 0.0
     plot.border_fill_alpha = 0.0
@@ -60,11 +64,6 @@ def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> 
         plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
         whole_numbers(plot.xaxis)
     return plot
-
-
-def upwards() -> Any:
-    """Return a range from 0 to a little above the highest value."""
-    return DataRange1d(start=0, range_padding=0.08, default_span=1.0)
 
 
 def whole_numbers(axis: Any) -> None:

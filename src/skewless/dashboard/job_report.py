@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from bokeh.document import Document
@@ -20,7 +19,7 @@ from skewless.dashboard.figures import (
     short_numbers,
     text_root,
 )
-from skewless.dashboard.page_style import COLOURS, GREY, Section, Sign, document, write_document
+from skewless.dashboard.page_style import COLOURS, GREY, Section, Sign, document
 from skewless.metrics import relative_loads
 
 #: What one strategy did: `strategy`, `loads`, `rows`, `differences`, `records_per_second`,
@@ -47,16 +46,8 @@ _OVER_BATCHES = (
 )
 
 
-def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
-    """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network.
-
-    `about` says what the job was. It and the names of strategies are text, not HTML.
-    """
-    write_document(job_document(runs, about), path)
-
-
 def job_document(runs: Sequence[Record], about: str) -> Document:
-    """Return the page as a document of Bokeh."""
+    """Return the page; `about` says what the job was. It and names of strategies are no HTML."""
     if not runs:
         raise ValueError("runs must not be empty")
     names = tuple(Sign(str(run["strategy"]), colour_of(i)) for i, run in enumerate(runs))
@@ -151,14 +142,13 @@ def load_bars(runs: Sequence[Record]) -> Any:
     return plot
 
 
-def over_batches(runs: Sequence[Record], what: str, label: str, name: str | None = None) -> Any:
+def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
     """Return one line per run: a number of each micro-batch, where it is known.
 
-    `what` is a number of the batches, or `throughput`, their records per second. `name` is that of
-    the plot in its document, if there are several of the same number.
+    `what` is a number of the batches, or `throughput`, their records per second.
     """
     settings = {"y_range": DataRange1d(range_padding=0.2)} if what == "replication" else {}
-    plot = canvas(name or what, "micro-batch", label, **settings)
+    plot = canvas(what, "micro-batch", label, **settings)
     for number, run in enumerate(runs):
         source = ColumnDataSource(
             {

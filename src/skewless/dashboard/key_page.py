@@ -34,8 +34,11 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
     `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
     roots = (ways_table, skew_curve, heaviest_bars, drift_bars)
+    basis = "Predicted from all records. Few workers per key and a load near 1 are best."
+    if report["n_simulated"] < report["n_records"]:
+        basis = f"Predicted from the first {report['n_simulated']:,} records."
     sections = (
-        Section("ways", "What each way of partitioning would do", _basis(report), is_wide=True),
+        Section("ways", "What each way of partitioning would do", basis, is_wide=True),
         Section("curve", "Share of the records by rank of the key", "Logarithmic axes.", _FAIR),
         Section("heaviest", "The heaviest keys", "Point at a bar for its key.", _FAIR),
         Section("drift", "Drift", "How many of the heaviest keys change.", is_wide=True),
@@ -116,9 +119,3 @@ def _heading(report: Report, source: str) -> str:
         f"{report['n_workers']} workers; {report['n_above_fair_share']} keys above the fair share "
         f"of one worker.</p><p><b>{advice}</b></p>"
     )
-
-
-def _basis(report: Report) -> str:
-    if report["n_simulated"] < report["n_records"]:
-        return f"Predicted from the first {report['n_simulated']:,} records."
-    return "Predicted from all records. Few workers per key and a load near 1 are best."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, DataRange1d, LinearColorMapper
 
-from skewless.dashboard import live_columns, live_texts
+from skewless.dashboard import live_history
 from skewless.dashboard.figures import (
     add_bars,
     add_level,
@@ -21,7 +21,7 @@ from skewless.dashboard.figures import (
     text_root,
     whole_numbers,
 )
-from skewless.dashboard.live_columns import Record
+from skewless.dashboard.live_history import Record
 from skewless.dashboard.page_style import (
     BLUE,
     GREEN,
@@ -48,15 +48,6 @@ RAMP = tuple(
 )
 
 
-class _Sources(NamedTuple):
-    """The columns that plots draw."""
-
-    series: Any
-    map: Any
-    loads: Any
-    state: Any
-
-
 def write_live_page(history: Record, path: Path) -> None:
     """Write one page, with mode 0600; its JavaScript is inside, so it opens without a network."""
     doc = Document()
@@ -71,24 +62,22 @@ def fill_document(
 
     Without a clock, the page does not say how long ago the last micro-batch was.
     """
-    sources = _Sources(*(ColumnDataSource(columns) for columns in _columns(history)))
+    sources = {name: ColumnDataSource(found) for name, found in _columns(history).items()}
     sections = sections_of(history)
     texts = {name: text_root(name) for name in ("status", "summary", "hot_keys")}
-    texts["status"].tags = [_kind(history)]
-
     shown = history
 
     def bring_up_to_date(history: Record) -> None:
         nonlocal shown
         if history is not shown:
             shown = history
-            for source, columns in zip(sources, _columns(history), strict=True):
-                source.data = columns
+            for name, columns in _columns(history).items():
+                sources[name].data = columns
         now = None if clock is None else clock()
         told = {
-            "status": live_texts.status(history, now),
-            "summary": live_texts.summary(history),
-            "hot_keys": live_texts.hot_keys_text(history),
+            "status": live_history.status(history, now),
+            "summary": live_history.summary(history),
+            "hot_keys": live_history.hot_keys_text(history),
         }
         for name, html in told.items():
             if texts[name].text != html:
@@ -106,7 +95,7 @@ def fill_document(
         f"Read from {history['place']}. Batch time is from the plan of a micro-batch to its last "
         "report; Spark's own work before and after is not in it."
     )
-    frame(doc, TITLE, live_texts.heading(history), above, sections, foot)
+    frame(doc, TITLE, live_history.heading(history), above, sections, foot)
     return bring_up_to_date
 
 
@@ -178,13 +167,14 @@ def _has(history: Record, name: str) -> bool:
     return any(batch[name] is not None for batch in history["batches"])
 
 
-def _columns(history: Record) -> list[dict[str, Any]]:
-    return [
-        live_columns.series(history),
-        live_columns.load_map(history),
-        live_columns.last_loads(history, BLUE, RED),
-        live_columns.last_state(history),
-    ]
+def _columns(history: Record) -> dict[str, dict[str, list[Any]]]:
+    """Return the columns that plots draw, by their source."""
+    return {
+        "series": live_history.series(history),
+        "map": live_history.load_map(history),
+        "loads": live_history.last_loads(history, BLUE, RED),
+        "state": live_history.last_state(history),
+    }
 
 
 def _load_map(source: Any) -> Any:
@@ -232,7 +222,7 @@ def _imbalance(source: Any) -> Any:
 class _Simple(NamedTuple):
     """A plot of one column: its source and axes, its colour, and what it tells of a place."""
 
-    source: str  # of `_Sources`
+    source: str  # of `_columns`
     label: str
     column: str
     colour: str
@@ -275,16 +265,16 @@ _ROOTS = {
 }
 
 
-def _figure(root: str, sources: _Sources) -> Any:
+def _figure(root: str, sources: Mapping[str, Any]) -> Any:
     """Return the plot of a card."""
     if root not in _ROOTS:
-        return _load_map(sources.map) if root == "load_map" else _imbalance(sources.series)
+        return _load_map(sources["map"]) if root == "load_map" else _imbalance(sources["series"])
     one = _ROOTS[root]
     place = _BATCH if one.across == "batch" else one.across
     settings = {"y_range": DataRange1d(range_padding=0.2)} if root == "replicas" else {}
     plot = canvas(root, place, one.label, **settings)
     add = add_bars if one.is_bars else add_line
-    drawn = add(plot, getattr(sources, one.source), one.across, one.column, one.colour)
+    drawn = add(plot, sources[one.source], one.across, one.column, one.colour)
     if one.has_level:
         add_level(plot, 1.0)
     if one.axis:

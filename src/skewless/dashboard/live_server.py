@@ -16,7 +16,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from bokeh.application import Application
@@ -28,7 +27,7 @@ from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 from tornado.routing import HostMatches, Rule, RuleRouter
 
-from skewless.dashboard.live_columns import Record
+from skewless.dashboard.live_history import Record
 from skewless.dashboard.live_page import fill_document
 
 LOOPBACK = "127.0.0.1"
@@ -38,17 +37,11 @@ _START_WITHIN_S = 60.0
 _LOGGER = logging.getLogger("skewless")
 
 
-@dataclass(frozen=True)
-class LivePage:
-    """A page that is being served."""
-
-    address: str
-    port: int
-
-
 @contextlib.contextmanager
-def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[LivePage]:
+def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[_Server]:
     """Serve the page of a query, from a separate thread, as long as the block runs.
+
+    Yield the server, which has the `address` and the `port` of the page.
 
     Parameters
     ----------
@@ -61,7 +54,7 @@ def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[LivePage]:
     server = _Server(look, port)
     server.start()
     try:
-        yield LivePage(server.address, server.port)
+        yield server
     finally:
         server.stop()
 

@@ -18,18 +18,20 @@ from skewless.diagnosis.costs import (
 )
 from skewless.diagnosis.ways import (
     BASELINE,
+    HOT_SALT,
     KEEP_KEYS,
     LIMIT,
+    LOCAL,
     PLAIN,
     PLAN,
     PLANNED,
     ROUND_ROBIN,
+    SALT,
     WHOLE_PLAN,
     Prediction,
 )
 from skewless.metrics import imbalance_by_chance
-from skewless.plumbing.rounding import seconds_text
-from skewless.plumbing.text_tables import number, percent, printable, text_table
+from skewless.plumbing.text_tables import number, percent, printable, seconds_text, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 _GOOD_ENOUGH = 0.10
 #: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
 _SIMILAR = 0.05
+#: From the simplest to what changes most; strategies come last.
+_SIMPLEST = (BASELINE, LOCAL, ROUND_ROBIN, PLAN, WHOLE_PLAN, SALT, HOT_SALT)
+#: A way that is this many times faster than a simpler one is worth it.
+_WORTH_IT = 1.05
 #: Records per worker. With fewer, loads differ by chance.
 _FEWEST = 20
 #: Advice for every skewed job.
@@ -101,20 +107,26 @@ class HotKeys:
     def best(self, *, whole_keys: bool = False) -> Prediction:
         """Return the way of partitioning to take: the fastest, or without costs by the balance.
 
-        With `whole_keys`, only ways that keep each key on one worker count.
+        Of ways that are about as fast, it is the simplest. With `whole_keys`, only ways that keep
+        each key on one worker count.
         """
         if not self.predictions:
             raise ValueError("there are no predictions: hot_keys on a batch DataFrame makes them")
         able = [one for one in self.predictions if not whole_keys or one.strategy in KEEP_KEYS]
         fastest = self._fastest(able)
-        if fastest is not None:
-            return fastest
+        if fastest is not None and fastest.seconds is not None:
+            alike = self._within(able, _WORTH_IT * fastest.seconds)
+            return min(alike, key=lambda one: (_rank(one), one.seconds))
         planned = WHOLE_PLAN if whole_keys else PLAN
         return self._named(planned if self.records and self.skewed else BASELINE)
 
+    @staticmethod
+    def _within(predictions: Iterable[Prediction], seconds: float) -> list[Prediction]:
+        able = [one for one in predictions if one.strategy != LIMIT]
+        return [one for one in able if one.seconds is not None and one.seconds <= seconds]
+
     def _fastest(self, predictions: Iterable[Prediction]) -> Prediction | None:
-        timed = [one for one in predictions if one.seconds is not None]
-        timed = [one for one in timed if one.strategy != LIMIT]
+        timed = self._within(predictions, math.inf)
         if not timed or self.records == 0:
             return None
         # Among equals, prefer what needs no strategy, then fewer replicas.
@@ -188,7 +200,7 @@ class HotKeys:
         within = f"hashing alone is predicted to come within {percent(baseline.imbalance)} of"
         if self.fastest is not None and not self.skewed:
             # Even so, no shuffle, or a round-robin one, may be faster.
-            return f"The job is not skewed: {within} perfect balance. {self._by_time(self.fastest)}"
+            return f"The job is not skewed: {within} perfect balance. {self._by_time()}"
         if not self.skewed:
             return f"Plain Spark is the better choice: {within} perfect balance."
         if self.fastest is None and self.records < _FEWEST * (self.workers or 1):
@@ -200,43 +212,43 @@ class HotKeys:
             "The job is skewed: hashing gives the busiest worker "
             f"{1 + baseline.imbalance:.2f} times its fair share."
         )
-        what = self._by_time(self.fastest) if self.fastest else self._by_balance(baseline)
+        what = self._by_time() if self.fastest else self._by_balance(baseline)
         return " ".join(filter(None, (skewed, what, self._with_whole_keys(baseline))))
 
-    def _by_time(self, fastest: Prediction) -> str:
+    def _by_time(self) -> str:
+        best, named = self.best(), (BASELINE, ROUND_ROBIN, PLAN, "cascade-ahead")
         rivals = ", ".join(
             f"{one.seconds:.2f} s by {one.strategy}"
             for one in self.predictions
-            if one.strategy in (BASELINE, ROUND_ROBIN, PLAN, "cascade-ahead")
-            and one is not fastest
-            and one.seconds is not None
+            if (one.strategy in named or one is self.fastest) and one is not best
+            if one.seconds is not None
         )
+        how = "is the fastest" if best is self.fastest else "is the simplest of the fastest ways"
         return (
-            f"By these costs {fastest.how(self.workers)} is the fastest: {fastest.seconds:.2f} s, "
-            f"against {rivals}. {self._as_planned(fastest)}{self._as_good(fastest)}{MERGED_ALREADY}"
+            f"By these costs {best.how(self.workers)} {how}: {best.seconds:.2f} s, "
+            f"against {rivals}. {self._as_planned(best)}{self._as_good(best)}{MERGED_ALREADY}"
         )
 
-    def _as_planned(self, fastest: Prediction) -> str:
+    def _as_planned(self, best: Prediction) -> str:
         """Return what a plan must know if keys cost something; else nothing."""
         costs = self.costs
-        if fastest.strategy != PLAN or costs is None or not costs.per_pair * costs.per_record:
+        if best.strategy != PLAN or costs is None or not costs.per_pair * costs.per_record:
             return ""
         return (
-            f"Its plan weighs keys too: `apply` does, or plan_keys with "
-            f"per_key={costs.per_pair / costs.per_record:g}; route alone counts records. "
+            "Its plan weighs keys too, so it is even in time and not in records: `apply` makes it, "
+            f"or plan_keys with per_key={costs.per_pair / costs.per_record:g}; route alone counts "
+            "records. "
         )
 
-    def _as_good(self, fastest: Prediction) -> str:
-        """Return a sentence about plain Spark if it is about as fast; else nothing."""
-        plain = [one for one in self.predictions if one.family == PLAIN and one.seconds is not None]
-        if fastest.family == PLAIN or fastest.seconds is None or not plain:
-            return ""
-        best = min(plain, key=lambda one: one.seconds or 0.0)
-        if best.seconds is None or best.seconds > ALIKE * fastest.seconds:
+    def _as_good(self, best: Prediction) -> str:
+        """Return a sentence about a simpler way if it is about as fast; else nothing."""
+        alike = self._within(self.predictions, ALIKE * (best.seconds or 0.0))
+        other = min(alike, key=lambda one: (_rank(one), one.seconds))
+        if _rank(other) >= _rank(best):
             return ""
         return (
-            f"The prediction is not exact to {ALIKE - 1:.0%}, and {best.how(self.workers)} needs "
-            f"no strategy: {best.seconds:.2f} s. Try that first. "
+            f"The prediction is not exact to {ALIKE - 1:.0%}, and {other.how(self.workers)} is "
+            f"simpler: {other.seconds:.2f} s. Try that first. "
         )
 
     def _by_balance(self, baseline: Prediction) -> str:
@@ -277,9 +289,12 @@ class HotKeys:
         keys = "one key is" if self.n_too_heavy == 1 else f"{self.n_too_heavy} keys are"
         because = f", because {keys} too heavy for one worker" if self.n_too_heavy else ""
         if moved.makespan * ALIKE > baseline.makespan:
-            return f"Where a key must stay on one worker, moving keys does not help{because}."
+            return (
+                "Where a key of a stream must stay on one worker, moving keys does not help"
+                f"{because}."
+            )
         return (
-            "Where a key must stay on one worker, `process` moves keys in a stream, with "
+            "Where a key of a stream must stay on one worker, `process` moves keys, with "
             f"strategy='mixed': {moved.makespan:.2f} times the ideal time instead of "
             f"{baseline.makespan:.2f}{because}."
         )
@@ -316,3 +331,11 @@ def _fewest_replicas(predictions: Sequence[Prediction]) -> Prediction:
     least = min(one.imbalance for one in predictions)
     alike = [one for one in predictions if one.imbalance <= least + _SIMILAR]
     return min(alike, key=lambda one: (one.replication, one.imbalance))
+
+
+def _rank(one: Prediction) -> int:
+    """Return how simple a way is: the lower, the simpler."""
+    name, _, number = one.strategy.rpartition("-")
+    name = name if number.isdecimal() else one.strategy
+    is_way = one.family in (PLAIN, PLANNED) or name == BASELINE
+    return _SIMPLEST.index(name) if is_way and name in _SIMPLEST else len(_SIMPLEST)

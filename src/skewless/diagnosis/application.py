@@ -92,8 +92,3 @@ class Application:
     jobs: tuple[LoggedJob, ...]  # as they began
     slots: int  # tasks that could run at the same time; 0: the log does not tell
     undone: tuple[SecondShuffle, ...] = ()  # writes that shuffle again what was routed
-
-    @property
-    def tells_all(self) -> bool:
-        """Whether the log has the end of all work that began."""
-        return not (self.unfinished or self.failed or self.open_jobs)

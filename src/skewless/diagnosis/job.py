@@ -55,11 +55,6 @@ class SampledKeys:
             yield slice(begin, begin + size)
             begin += size
 
-    def thinned(self, most: int) -> SampledKeys:
-        """Return at most this many of the records, evenly spread over all."""
-        step = max(1, -(-self.n_records // most))
-        return SampledKeys(np.ascontiguousarray(self.keys[::step]))
-
     def pairs(self, places: Workers, n_places: int) -> Ints:
         """Return the number of distinct keys at each place; record i is at `places[i]`."""
         n_keys, index = self.n_keys, self.distinct[1]

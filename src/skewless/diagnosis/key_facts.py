@@ -1,15 +1,28 @@
-"""Counts the keys of a stream: how many there are, which are heavy, how they drift."""
+"""Diagnoses keys: how many there are, which are heavy, how they drift, and what would help.
+
+Also ranks the columns of a file by how uneven hashing by them would be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from skewless.arrays import Ints, Keys
+from skewless.diagnosis.advice import HotKey, HotKeys
+from skewless.diagnosis.costs import Costs
+from skewless.diagnosis.job import Job, SampledKeys
+from skewless.diagnosis.ways import chosen_strategies, predict
+from skewless.metrics import imbalance
 from skewless.simulator.tally import ReplicaCounter
+from skewless.strategies import Hash
+from skewless.workloads import Trace
+from skewless.workloads.trace import columns_of
 from skewless.workloads.workload import Workload
 
 #: The number of heaviest keys in the list, and in each part for measuring drift.
@@ -24,6 +37,12 @@ _PART_OF_FAIR_SHARE = 0.1
 CURVE = 1_000
 _POINTS = 40  # of the curve
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
+#: Records whose keys are kept in memory for the predictions: 8 bytes each.
+MOST_ROUTED = 8_000_000
+#: Each source keeps something for each worker, so that sources times workers are bounded.
+_MOST_STATES, _FEWEST_SOURCES = 1_000_000, 4
+_LEAST_KEYS = 2  # of a column that could be a key
+_MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier, if no value is heavy
 
 
 class KeyFacts(NamedTuple):
@@ -87,15 +106,15 @@ def heavy_share(n_workers: int) -> float:
     return max(_HEAVY, _PART_OF_FAIR_SHARE / n_workers)
 
 
-def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFacts:
+def count_facts(workload: Workload, *, n_workers: int) -> KeyFacts:
     """Return counts of the keys, made piece by piece in bounded memory."""
-    counted = count_keys(workload.chunks(seed))
+    counted = count_keys(workload.chunks(0))
     if not counted.n_records:
         raise ValueError("the input has no records")
     heaviest = counted.heaviest(CURVE)
     size = part_size(counted.n_records)
     least = heavy_share(n_workers) * size
-    parts = [count_keys(iter([chunk])) for chunk in workload.chunks(seed, size)]
+    parts = [count_keys(iter([chunk])) for chunk in workload.chunks(0, size)]
     return KeyFacts(
         n_records=counted.n_records,
         n_keys=counted.n_keys,
@@ -140,3 +159,141 @@ def distances(tops: Sequence[Sequence[int]]) -> tuple[float, ...]:
     """
     sets = [set(top) for top in tops]
     return tuple(len(one ^ other) / max(len(one | other), 1) for one, other in pairwise(sets))
+
+
+class KeyReport(NamedTuple):
+    """The counts of the keys of a stream, and what each way of partitioning would do with them."""
+
+    facts: KeyFacts
+    found: HotKeys
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values by name, ready for JSON."""
+        facts, found = self
+        return {
+            "n_records": facts.n_records,
+            "n_keys": facts.n_keys,
+            "n_workers": found.workers,
+            "top_keys": facts.shares[:TOP],
+            "top_key_texts": [key.key for key in found.keys],
+            "n_above_fair_share": facts.n_above_fair_share,
+            "drift": facts.drift,
+            "drifts": facts.drifts,
+            "curve": facts.curve,
+            "n_simulated": found.sampled,
+            "predictions": [asdict(one) for one in found.predictions],
+            "skewed": found.skewed,
+            "advice": found.advice,
+        }
+
+    def __str__(self) -> str:
+        """Return the tables and the advice, with the counts before them."""
+        return (
+            f"{self.facts.n_keys:,} keys; {self.facts.n_above_fair_share} above the fair share of "
+            f"one of {self.found.workers} workers; drift {self.facts.drift:.2f} (0: the heavy keys "
+            f"stay the same, 1: all change)\n{self.found}"
+        )
+
+
+def first_keys(workload: Workload, most: int = MOST_ROUTED) -> Keys:
+    """Return the key hashes of the first records of a stream, at most this many."""
+    kept: list[Keys] = []
+    for chunk in workload.chunks(0):
+        kept.append(chunk[:most])
+        most -= kept[-1].size
+        if not most:
+            break
+    return np.concatenate(kept)
+
+
+def report_on(
+    facts: KeyFacts,
+    keys: Keys,
+    *,
+    n_workers: int,
+    n_slots: int | None = None,
+    costs: Costs | None = None,
+    window: int = 10_000,
+    texts: Mapping[int, str] | None = None,
+    goes_on: bool = False,
+) -> KeyReport:
+    """Build the report on a stream from the counts of its keys.
+
+    `keys` are the hashes of its first records, which are routed for the predictions. They count as
+    partitions of equal size, one for each worker, or fewer if there are very many workers.
+    `n_slots`: tasks that run at the same time; None: as many as workers. `costs`: of the work, if
+    they are known. `window`: records of a micro-batch. `texts`: the heaviest keys by hash, as
+    people read them. `goes_on`: whether there may be more records than were counted.
+    """
+    slots = n_workers if n_slots is None else n_slots
+    n_sources = max(_FEWEST_SOURCES, min(n_workers, _MOST_STATES // n_workers))
+    cuts = np.linspace(0, keys.size, n_sources + 1).astype(np.int64)
+    sample = SampledKeys(keys, tuple(np.diff(cuts).tolist()))
+    job = Job(sample, n_workers, slots, facts.n_records, costs, window=window)
+    known = texts or {}
+    heaviest = tuple(
+        HotKey(known.get(key, "?"), records, records / facts.n_records)
+        for key, records in facts.heaviest[:TOP]
+    )
+    found = HotKeys(
+        records=facts.n_records,
+        keys=heaviest,
+        workers=n_workers,
+        sampled=keys.size,
+        predictions=predict(job, chosen_strategies(None)),
+        slots=slots,
+        partitions=n_sources,
+        costs=costs,
+        n_too_heavy=facts.n_above_fair_share,
+        goes_on=goes_on,
+    )
+    return KeyReport(facts, found)
+
+
+class Candidate(NamedTuple):
+    """A column that could be a key."""
+
+    column: str
+    type: str
+    n_records: int
+    n_keys: int
+    top_share: float
+    imbalance: float  # of hashing
+
+
+def rank_columns(
+    path: str,
+    *,
+    n_workers: int,
+    format: str = "auto",
+    limit: int = 1_000_000,
+    delimiter: str = "auto",
+) -> list[Candidate]:
+    """Return the columns that could be keys, the most uneven one first.
+
+    Columns of measured values and of times are left out, and so are columns with one value. Columns
+    with more values than half of the records are left out too, unless one of the values is above
+    the fair share of a worker. Only the first `limit` records are read.
+    """
+    found = []
+    reading = {"format": format, "limit": limit, "delimiter": delimiter}
+    for column, kind in columns_of(path, format, delimiter).items():
+        kinds = pa.types  # that do not hold names: nested ones, times and measured values
+        others = (kinds.is_floating, kinds.is_nested, kinds.is_null, kinds.is_temporal)
+        if any(is_other(kind) for is_other in others):
+            continue
+        trace = Trace(path=path, key=(column,), **reading)  # type: ignore[arg-type]
+        counted = count_keys(trace.chunks(0))
+        n_keys = counted.n_keys
+        if n_keys < _LEAST_KEYS:
+            continue
+        top_share = float(counted.counts.max() / counted.n_records)
+        is_distinct = n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS)
+        if is_distinct and top_share * n_workers <= 1.0:
+            continue
+        workers = np.empty(counted.keys.size, np.int32)
+        strategy = Hash()
+        strategy.route(counted.keys, strategy.start(n_workers, 0), workers)
+        uneven = imbalance(np.bincount(workers, counted.counts, n_workers))
+        found.append(Candidate(column, str(kind), counted.n_records, n_keys, top_share, uneven))
+    return sorted(found, key=lambda one: -one.imbalance)

@@ -99,10 +99,12 @@ class Replay:
         Their work stays the same: each task takes the mean.
         """
         chosen = set(balanced)
-        work = [
-            _evened(step.seconds) if identity in chosen else step.seconds
-            for step, identity in zip(self._steps, self._identities, strict=False)
-        ]
+        work: list[Sequence[float]] = []
+        for step, identity in zip(self._steps, self._identities, strict=False):
+            seconds = step.seconds
+            if identity in chosen and seconds:  # the same work in equal tasks
+                seconds = [sum(seconds) / len(seconds)] * len(seconds)
+            work.append(seconds)
         return _Run(self._steps, work, self._rank, n_slots).timeline(self._identities)
 
 
@@ -214,8 +216,9 @@ def _add_stages(
     n_slots: int,
 ) -> None:
     """Let each stage wait for its job, its parents and its attempt before; and jobs for stages."""
-    launches = np.sort(_together([stage.tasks.launched for stage in stages]))
-    ends = np.sort(_together([stage.tasks.ended for stage in stages]))
+    nothing: Ints = np.empty(0, np.int64)
+    launches = np.sort(np.concatenate([nothing, *(stage.tasks.launched for stage in stages)]))
+    ends = np.sort(np.concatenate([nothing, *(stage.tasks.ended for stage in stages)]))
     for number, places in enumerate(members):
         begin, end = len(stages) + number, len(stages) + len(jobs) + number
         last = jobs[number].submitted
@@ -297,12 +300,3 @@ def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, orig
 def _wait(steps: list[_Step], place: int, awaited: int) -> None:
     steps[place].n_awaited += 1
     steps[awaited].starts.append(place)
-
-
-def _together(parts: Sequence[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _evened(seconds: Sequence[float]) -> list[float]:
-    """Return the same work in equal tasks."""
-    return [sum(seconds) / len(seconds)] * len(seconds) if seconds else []

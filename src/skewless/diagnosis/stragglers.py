@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,14 +87,8 @@ class Straggler:
     cause: Cause
     remedy: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values by name, ready for JSON."""
-        return asdict(self)
 
-
-def find_stragglers(
-    application: Application, *, slow: float = SLOW, shortest: float = SHORTEST_SECONDS
-) -> list[Straggler]:
+def find_stragglers(application: Application, *, slow: float = SLOW) -> list[Straggler]:
     """Return the stages with a slow task, ordered by how much balance would save."""
     found = []
     for stage in application.stages:
@@ -103,7 +97,7 @@ def find_stragglers(
         if seconds.size < 2 or not tasks.is_done.any():
             continue
         usual = _usual_seconds(stage)
-        is_slow = (seconds >= shortest) & (seconds >= slow * usual)
+        is_slow = (seconds >= SHORTEST_SECONDS) & (seconds >= slow * usual)
         if not is_slow.any():
             continue
         slowest = _most_telling(stage, is_slow)
@@ -242,7 +236,10 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
             )
         by_key = _by_operators(stage, without=_PER_RECORD)
         if by_key:
-            return f"it read about as many records as the others, but they cost more: {by_key}"
+            return (
+                "it read about as many records as the others: its machine may have been busy. If a "
+                f"task is slow in every run, its records cost more: {by_key}"
+            )
         return (
             "some records cost more than others: give route their cost as weight=, or look at the "
             "slow partition"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from skewless import metrics, registry
 from skewless.arrays import Keys, Workers
 from skewless.diagnosis.costs import Moving
-from skewless.diagnosis.job import Job
+from skewless.diagnosis.job import Job, SampledKeys
 from skewless.kernels.hashing import keyed, seed_array
 from skewless.planning.packing import KeyCounts, buckets_of, first_homes, pack
 from skewless.plumbing.arguments import shown
@@ -49,17 +50,6 @@ _LISTED = 1 / 128
 _STREAM_SOURCES = 4
 _STREAM_RECORDS = 200_000
 _MICRO_BATCHES = 20
-
-
-class Placed(NamedTuple):
-    """Where one way sends the records."""
-
-    name: str
-    moving: Moving
-    workers: Workers  # one per record
-    n_places: int
-    family: str = PLAIN
-    strategy: AnyStrategy | None = None  # that routes a stream in the same way
 
 
 class Way(NamedTuple):
@@ -119,16 +109,8 @@ def _salted_workers(job: Job, salts: Keys) -> Workers:
     return workers
 
 
-def _planned(job: Job) -> Iterator[tuple[str, Workers, int]]:
-    yield PLAN, _by_plan(job, whole_keys=False), job.n_workers
-
-
-def _planned_whole(job: Job) -> Iterator[tuple[str, Workers, int]]:
-    yield WHOLE_PLAN, _by_plan(job, whole_keys=True), job.n_workers
-
-
-def _by_plan(job: Job, *, whole_keys: bool) -> Workers:
-    """Return the workers by a plan of these keys; records of split keys are dealt at random."""
+def _planned(job: Job, name: str, whole_keys: bool) -> Iterator[tuple[str, Workers, int]]:
+    """By a plan of these keys; records of split keys are dealt at random."""
     (distinct, index), n = job.sample.distinct, job.n_workers
     counts = np.bincount(index, minlength=distinct.size).astype(np.float64)
     counts += job.pair_in_records
@@ -149,7 +131,7 @@ def _by_plan(job: Job, *, whole_keys: bool) -> Workers:
             shares = np.array([share for _, share in pieces])
             chosen = random.choice([worker for worker, _ in pieces], records.size, p=shares)
             workers[records] = chosen
-    return workers
+    yield name, workers, n
 
 
 def _as_they_are(job: Job) -> Iterator[tuple[str, Workers, int]]:
@@ -165,8 +147,14 @@ WAYS = {
     ROUND_ROBIN: Way("a plain repartition({workers}) without a key", Moving.DEALT, _in_turn),
     SALT: Way("salting by {number}", Moving.SHUFFLED, _salted),
     HOT_SALT: Way("salting of hot keys by {number}", Moving.PLANNED, _hot_salted),
-    PLAN: Way("route, which plans first,", Moving.PLANNED, _planned, PLANNED),
-    WHOLE_PLAN: Way("a plan of whole keys by plan_keys", Moving.PLANNED, _planned_whole, PLANNED),
+    PLAN: Way(
+        *("route, which plans first,", Moving.PLANNED),
+        *(partial(_planned, name=PLAN, whole_keys=False), PLANNED),
+    ),
+    WHOLE_PLAN: Way(
+        *("a plan of whole keys by plan_keys", Moving.PLANNED),
+        *(partial(_planned, name=WHOLE_PLAN, whole_keys=True), PLANNED),
+    ),
     LOCAL: Way(
         "the work on the partitions as they are, without a shuffle,", Moving.NONE, _as_they_are
     ),
@@ -219,24 +207,23 @@ def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[
     return [registry.make(BASELINE), *rest]
 
 
-def placed(job: Job, strategies: Iterable[AnyStrategy]) -> Iterator[Placed]:
-    """Yield where the records go: by hash, by the other strategies, then by the other ways."""
+def predict(job: Job, strategies: Iterable[AnyStrategy]) -> tuple[Prediction, ...]:
+    """Build a prediction for each strategy of `chosen_strategies`, then for each way without one.
+
+    By hash, records go where the engine sends them, if that is known.
+    """
+    found = []
     baseline, *others = WAYS.values()
     for strategy in strategies:
         if strategy.name == BASELINE:
-            for name, workers, n_places in baseline.send(job):
-                yield Placed(name, baseline.moving, workers, n_places, strategy=strategy)
+            sent, moving, family = next(baseline.send(job)), baseline.moving, PLAIN
         else:
-            family, workers = strategy.traits.family, routed(job, strategy)
-            yield Placed(strategy.name, Moving.ROUTED, workers, job.n_workers, family, strategy)
+            sent = strategy.name, routed(job, strategy), job.n_workers
+            moving, family = Moving.ROUTED, strategy.traits.family
+        found.append(_prediction(job, *sent, moving, family, strategy))
     for way in others:
-        for name, workers, n_places in way.send(job):
-            yield Placed(name, way.moving, workers, n_places, way.family)
-
-
-def predict(job: Job, strategies: Iterable[AnyStrategy]) -> tuple[Prediction, ...]:
-    """Build a prediction for each strategy of `chosen_strategies`, and for each way without one."""
-    return tuple(_prediction(job, one) for one in placed(job, strategies))
+        found += [_prediction(job, *sent, way.moving, way.family) for sent in way.send(job)]
+    return tuple(found)
 
 
 def routed(job: Job, strategy: AnyStrategy) -> Workers:
@@ -251,23 +238,33 @@ def routed(job: Job, strategy: AnyStrategy) -> Workers:
     return workers
 
 
-def _prediction(job: Job, one: Placed) -> Prediction:
-    loads = np.bincount(one.workers, minlength=one.n_places)
-    pairs = job.sample.pairs(one.workers, one.n_places)
+def _prediction(
+    job: Job,
+    name: str,
+    workers: Workers,
+    n_places: int,
+    moving: Moving,
+    family: str,
+    strategy: AnyStrategy | None = None,  # that routes a stream in the same way
+) -> Prediction:
+    loads = np.bincount(workers, minlength=n_places)
+    pairs = job.sample.pairs(workers, n_places)
     return Prediction(
-        one.name,
-        one.family,
+        name,
+        family,
         metrics.imbalance(loads),
         metrics.replication(int(pairs.sum()), job.sample.n_keys),
-        None if one.strategy is None else _makespan(job, one.strategy),
-        job.seconds(loads, pairs, one.moving),
+        None if strategy is None else _makespan(job, strategy),
+        job.seconds(loads, pairs, moving),
     )
 
 
 def _makespan(job: Job, strategy: AnyStrategy) -> float:
     sample, window = job.sample, job.window
     if window is None:
-        sample = sample.thinned(_STREAM_RECORDS)
+        # At most so many of the records, evenly spread over all.
+        step = max(1, -(-sample.n_records // _STREAM_RECORDS))
+        sample = SampledKeys(np.ascontiguousarray(sample.keys[::step]))
         window = max(1, -(-sample.n_records // _MICRO_BATCHES))
     run = simulate(
         strategy,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from skewless.diagnosis.application import Application
-from skewless.diagnosis.replay import Replay, Span
+from skewless.diagnosis.replay import Replay
 from skewless.diagnosis.stragglers import Straggler
 
 #: What makes a task slow that even tasks would not be: not a slow machine.
@@ -91,15 +91,11 @@ def _what_if(
                 tasks=int(stage.tasks.seconds.size),
                 what=", ".join(stage.operators) or stage.name,
                 logged_seconds=stage.seconds,
-                seconds=_length(own),
-                balanced_seconds=_length(even) if identity in skewed else None,
+                seconds=own.end - own.begin,
+                balanced_seconds=even.end - even.begin if identity in skewed else None,
                 begin=own.begin,
                 balanced_begin=even.begin,
             )
         )
     measured = replay.measured if n_slots == replay.slots else None
     return WhatIf(n_slots, as_is.seconds, balanced.seconds, measured, tuple(stages))
-
-
-def _length(span: Span) -> float:
-    return span.end - span.begin

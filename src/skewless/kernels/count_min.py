@@ -27,9 +27,11 @@ from numpy.typing import NDArray
 from skewless.arrays import F64, U64, Floats, Ints, Words
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_WEIGHT, fixed, require_within, within
 
 
+@fixed("seeds", "conservative", "bits")
+@within(0, MOST_WEIGHT, "cells", "total")
 class CountMin(NamedTuple):
     """Rows of cells, and how a key finds its cell in each of them."""
 
@@ -41,12 +43,8 @@ class CountMin(NamedTuple):
     columns: Ints  # of the key at hand, one per row: scratch
 
     def check(self, fresh: CountMin) -> None:
-        """Refuse other hashes, and columns that do not exist."""
-        for name in ("seeds", "conservative", "bits"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
+        """Refuse columns that do not exist."""
         require_within("columns", self.columns, 0, self.cells.shape[1] - 1)
-        require_within("cells", self.cells, 0, MOST_WEIGHT)
-        require_within("total", self.total, 0, MOST_WEIGHT)
 
 
 def count_min(

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from skewless.arrays import I32, I64, U64, Ints, SmallInts, Words
 from skewless.kernels.hashing import mix
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_rows, require_that, require_within
+from skewless.state import require_rows, require_that, within
 
 ABSENT = -1
 
 
+@within(ABSENT, 2**30, "values")
 class KeyTable(NamedTuple):
     """Slots, at most half of them in use."""
 
@@ -35,7 +36,6 @@ class KeyTable(NamedTuple):
             n_slots > 1 and not n_slots & (n_slots - 1), "keys must be a power of two of slots"
         )
         require_that(2 * used.size <= n_slots, "values must leave half of the slots empty")
-        require_within("values", self.values, ABSENT, 2**30)
         require_that(_are_found(self, used), "keys must each be where a search finds it, and once")
 
 
@@ -86,6 +86,13 @@ def put(table: KeyTable, key: U64, value: I32) -> None:
     slot = find_slot(table, key)
     table.keys[slot] = key
     table.values[slot] = value
+
+
+@kernel
+def put_all(table: KeyTable, keys: Words, values: SmallInts) -> None:
+    """Set the value of each of these keys, which may be new."""
+    for i in range(keys.size):
+        put(table, keys[i], values[i])
 
 
 @kernel

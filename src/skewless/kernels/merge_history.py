@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless.arrays import Floats, Ints
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_that, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_that, within
 
 #: Merges that are remembered. A source that was away for more keeps only its scale.
 N_MERGES = 32
@@ -30,6 +30,8 @@ SQUARE = 4  # the same: new records of this source, squared
 N_SUMS = 5
 
 
+@within(0, MOST_COUNTED, "times")
+@within(0, MOST_WEIGHT, "sums")
 class MergeHistory(NamedTuple):
     """The last merges, and the part of one source in them; a merged state has no such part."""
 
@@ -37,10 +39,8 @@ class MergeHistory(NamedTuple):
     sums: Floats
 
     def check(self, fresh: MergeHistory) -> None:
-        """Refuse times out of order, and numbers out of range."""
-        require_within("times", self.times, 0, MOST_COUNTED)
+        """Refuse times out of order."""
         require_that(bool((np.diff(self.times) >= 0).all()), "times must be in order")
-        require_within("sums", self.sums, 0, MOST_WEIGHT)
 
 
 def merge_history() -> MergeHistory:

@@ -18,9 +18,11 @@ import numpy as np
 from skewless.arrays import I32, I64, U64, Floats, Ints, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw, seed_array
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, fixed, require_within, within
 
 
+@fixed("positions", "workers", "first", "shift", "unit")
+@within(0, MOST_COUNTED, "stamp")
 class Ring(NamedTuple):
     """Points in ascending order; a point owns the hashes after the point before it, up to itself.
 
@@ -36,10 +38,7 @@ class Ring(NamedTuple):
     stamp: Ints  # [1] number of the current walk
 
     def check(self, fresh: Ring) -> None:
-        """Refuse other points, and a walk that would never meet some worker."""
-        for name in ("positions", "workers", "first", "shift", "unit"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
-        require_within("stamp", self.stamp, 0, MOST_COUNTED)
+        """Refuse a walk that would never meet some worker."""
         require_within("seen", self.seen, 0, int(self.stamp[0]))
 
 

@@ -41,7 +41,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, require_within, within, zeros
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200
@@ -62,6 +62,9 @@ class Order(NamedTuple):
     entries: SmallInts
 
 
+@within(0, MOST_WEIGHT, "counts", "errors", "total")
+@within(1, _LARGEST_UNIT, "unit")
+@within(0, MOST_COUNTED, "clock")
 class SpaceSaving(NamedTuple):
     """Entries, where their keys are found, and in what order they will be evicted."""
 
@@ -91,35 +94,25 @@ class SpaceSaving(NamedTuple):
         require_within("order.counts", self.order.counts[:n_heap], 0, MOST_WEIGHT)
         require_within("order.counts", self.order.counts[n_heap:begin], np.inf, np.inf)
         require_within("order.counts", self.order.counts[begin:], 0, MOST_WEIGHT)
-        for name in ("counts", "errors", "total"):
-            require_within(name, getattr(self, name), 0, MOST_WEIGHT)
-        require_within("unit", self.unit, 1, _LARGEST_UNIT)
-        require_within("clock", self.clock, 0, MOST_COUNTED)
 
 
 def space_saving(capacity: int) -> SpaceSaving:
     """Return an empty summary of up to `capacity` keys."""
     if capacity < 1:
         raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
-    summary = SpaceSaving(
+    summary = zeros(
+        SpaceSaving,
+        capacity,
         # Sparse, because an eviction searches three runs of occupied slots. And with room for one
         # more key, because the newcomer enters before the evicted one leaves.
         table=key_table(3 * capacity),
-        keys=np.zeros(capacity, np.uint64),
-        counts=np.zeros(capacity),
-        errors=np.zeros(capacity),
-        stamps=np.zeros(capacity, np.int64),
-        order=Order(
-            np.zeros(2 * capacity + 3),
-            np.zeros(2 * capacity + 3, np.int64),
-            np.zeros(2 * capacity + 3, np.int32),
-        ),
-        head=np.zeros(1, np.int64),
-        heap_size=np.zeros(1, np.int64),
-        size=np.zeros(1, np.int64),
-        clock=np.zeros(1, np.int64),
+        order=zeros(Order, 2 * capacity + 3),
+        head=1,
+        heap_size=1,
+        size=1,
+        clock=1,
         unit=np.ones(1),
-        total=np.zeros(1),
+        total=1,
     )
     _forget_order(summary)
     return summary
@@ -352,15 +345,12 @@ def entries(summary: SpaceSaving) -> tuple[Keys, Floats, Floats]:
     return keys[order], counts[order], errors[order]
 
 
+@fixed("threshold")
 class Head(NamedTuple):
     """A summary of this source's keys, and the share of its records that makes a key hot."""
 
     summary: SpaceSaving
     threshold: Floats
-
-    def check(self, fresh: Head) -> None:
-        """Refuse another threshold."""
-        require_same("threshold", self.threshold, fresh.threshold)
 
 
 def head(n_workers: int, hot_factor: float, capacity: int | None) -> Head:

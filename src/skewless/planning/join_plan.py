@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skewless.metrics import imbalance
+from skewless.planning.key_plan import read_fields, write_fields
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
-from skewless.planning.plan_files import read_fields, write_fields
 from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, shown, whole
 
 _FORMAT = "skewless join plan"

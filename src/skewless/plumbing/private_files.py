@@ -43,6 +43,8 @@ def append_private(path: Path, text: str) -> None:
 
 def replace_file(path: Path, text: str, mode: int) -> None:
     """Write the file so that a reader finds either the complete old one or the complete new one."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
     # A name that cannot be guessed, opened only if it is new: a link cannot lead elsewhere.
     descriptor, name = tempfile.mkstemp(prefix=".skewless-", suffix=".tmp", dir=path.parent)
     unfinished = Path(name)

@@ -68,13 +68,9 @@ class Simulation:
         self._n_warm_plans = 0
         if membership.needs_telling:
             self._rescale()
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Compile (or load) the kernels, so that their first call is not measured."""
-        weights = np.ones(1) if self.tally.weighted else None
-        record = Records(np.zeros(1, np.uint64), weights)
-        decide(self.strategy, record, copy_state(self.states[0]), np.zeros(1, np.int32))
+        # Compile (or load) the kernels, so that their first call is not measured.
+        record = Records(np.zeros(1, np.uint64), np.ones(1) if tally.weighted else None)
+        decide(strategy, record, copy_state(self.states[0]), np.zeros(1, np.int32))
 
     def process(self, records: Records) -> None:
         """Route these records up to the next point that depends on later ones."""
@@ -159,7 +155,7 @@ class Simulation:
             out = np.full(own.size, -1, np.int32)
             decide(self.strategy, records.part(own), state, out)
             workers[own] = out
-        return self._checked(workers)
+        return self._members.workers_of(workers)
 
     def _route(self, records: Records) -> Workers:
         n_records = records.keys.size
@@ -185,7 +181,7 @@ class Simulation:
             workers = np.empty(n_records, np.int32)
             collect(dealt, first, begins, workers)
         self.n_records += n_records
-        return self._checked(workers)
+        return self._members.workers_of(workers)
 
     def _decide(self, source: int, records: Records, out: Workers) -> None:
         """Let a source route its records, and measure how long it takes."""
@@ -194,13 +190,6 @@ class Simulation:
         self.route_ns += perf_counter_ns() - begin
         if self.forwarding is not None:
             self.forwarding.add(source, records.keys, out)
-
-    def _checked(self, numbers: Workers) -> Workers:
-        """Return the workers that the strategy means by its numbers, if there are such workers."""
-        n_workers = self._members.n_numbered
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_workers:
-            raise RuntimeError(f"{self.strategy.name} sent a record outside 0 … {n_workers - 1}")
-        return self._members.workers_of(numbers)
 
     def _begin(self) -> None:
         """Begin an interval when it is due."""
@@ -239,8 +228,7 @@ class Simulation:
         """Count what needs no merging by key; an exchange at the end of a window belongs to it."""
         told = [len(self.states) == 1] * len(self.states)
         if self.exchanges is not None:
-            told = self.exchanges.told
-            self.exchanges.forget_answers()
+            told, self.exchanges.told = self.exchanges.told, told  # the next window has had none
         to_merge = forwarding.end_slide(self.states, told)
         if self.clock is not None:
             self.clock.merge_only(to_merge)

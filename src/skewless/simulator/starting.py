@@ -176,30 +176,23 @@ class Membership:
         capacities = self.capacities.copy()
         self._require_rescaling(capacities)
         for event in events:
+            there = capacities[event.worker] > 0
+            if there == (event.kind == "join"):
+                state = "is active already" if there else "is not active"
+                raise ValueError(
+                    f"events: worker {event.worker} cannot {event.kind} at record {event.at}: "
+                    f"it {state}"
+                )
             if event.kind == "join" or event.ends:
-                there = capacities[event.worker] > 0
-                if there == (event.kind == "join"):
-                    state = "is active already" if there else "is not active"
-                    raise ValueError(
-                        f"events: worker {event.worker} cannot {event.kind} at record "
-                        f"{event.at}: it {state}"
-                    )
                 capacities[event.worker] = 0.0 if event.ends else event.value
                 if not capacities.any():
                     raise ValueError(f"events: no worker is left at record {event.at}")
                 self._require_rescaling(capacities)
-            elif capacities[event.worker] == 0:
-                raise ValueError(
-                    f"events: worker {event.worker} cannot {event.kind} at record {event.at}: "
-                    "it is not active"
-                )
             elif event.told and not isinstance(self._strategy, Rescales):
                 raise ValueError(f"events: {self._strategy.name} cannot be told of speeds")
 
     def _require_rescaling(self, capacities: Floats) -> None:
-        if (capacities > 0).all():
-            return
-        if not isinstance(self._strategy, Rescales):
+        if not (capacities > 0).all() and not isinstance(self._strategy, Rescales):
             raise ValueError(f"events: {self._strategy.name} has a fixed number of workers")
 
     def require_clock(self, timing: Timing | None) -> None:
@@ -259,11 +252,9 @@ class Membership:
             out[:] = out if there is None else there[out]
         return found, moves_between(keys, *owners)
 
-    @property
-    def n_numbered(self) -> int:
-        """How many workers the strategy knows of."""
-        return int(self._told.size if self._there is None else self._there.size)
-
     def workers_of(self, numbers: Workers) -> Workers:
-        """Return the workers that the strategy means by its numbers."""
+        """Return the workers that the strategy means by its numbers, if there are such workers."""
+        n_workers = (self._told if self._there is None else self._there).size
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_workers:
+            raise RuntimeError(f"{self._strategy.name} sent a record outside 0 … {n_workers - 1}")
         return numbers if self._there is None else self._there[numbers]

@@ -139,7 +139,7 @@ class Exchanges:
 
     def __init__(self, strategy: Any, sync: Sync, n_sources: int) -> None:
         self.done: list[Exchange] = []
-        self.told = [n_sources == 1] * n_sources  # has had an answer since this was cleared
+        self.told = [n_sources == 1] * n_sources  # in this window; one source needs no answer
         self._strategy = strategy
         self._n_sources = n_sources
         self._by_batch = strategy.traits.decides == "batch"
@@ -214,24 +214,20 @@ class Exchanges:
         ready = complete + (self._work(complete) if callable(self._work) else self._work)
         self._arrivals = [ready + d for d in self._delays]
         received = max(self._arrivals)
-        interval = self._bound(
-            next_interval(
-                self._interval,
-                n_late=len(self._late),
-                idle=min(self._sent) - self._last_answer,
-                busy=received - min(self._sent),
-            )
+        interval = next_interval(
+            self._interval,
+            n_late=len(self._late),
+            idle=min(self._sent) - self._last_answer,
+            busy=received - min(self._sent),
         )
+        if interval < self._interval:
+            interval = max(interval - interval % self._n_sources, self._n_sources)
+        interval = max(self._bounds[0], min(interval, self._bounds[1]))
         self.done.append(Exchange(max(self._sent), received, interval, len(self._late)))
         self._answer = merged, interval
         self._last_answer = received
         self._messages = {}
         self._late = set()
-
-    def _bound(self, interval: int) -> int:
-        if interval < self._interval:
-            interval = max(interval - interval % self._n_sources, self._n_sources)
-        return max(self._bounds[0], min(interval, self._bounds[1]))
 
     def _deliver(self, states: list[Any]) -> list[Any]:
         """Alg. 2, l. 17–20."""
@@ -257,10 +253,6 @@ class Exchanges:
         self._messages = {source: rescaled(state) for source, state in self._messages.items()}
         if self._answer is not None:
             self._answer = rescaled(self._answer[0]), self._answer[1]
-
-    def forget_answers(self) -> None:
-        """Begin a window in which no source has had an answer; one source needs none."""
-        self.told = [self._n_sources == 1] * self._n_sources
 
 
 class MicroBatches:

@@ -13,7 +13,7 @@ from skewless.kernels.distinct import add as add_distinct
 from skewless.kernels.distinct import estimate as estimate_distinct
 from skewless.kernels.distinct import registers
 from skewless.kernels.hashing import GOLDEN, mix
-from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
+from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, put
 from skewless.plumbing.compiling import kernel
 from skewless.simulator.starting import Measuring
 
@@ -82,21 +82,13 @@ def _add_while_room(replicas: Replicas, keys: Keys, workers: Workers, begin: I64
 def _copy_table(old: KeyTable, new: KeyTable) -> None:
     for slot in range(old.keys.size):
         if old.values[slot] != ABSENT:
-            place = find_slot(new, old.keys[slot])
-            new.keys[place] = old.keys[slot]
-            new.values[place] = old.values[slot]
+            put(new, old.keys[slot], old.values[slot])
 
 
 @kernel
-def _estimate_from(replicas: Replicas, keys: Bytes, pairs: Bytes) -> None:
-    for slot in range(replicas.first.keys.size):
-        if replicas.first.values[slot] != ABSENT:
-            key = replicas.first.keys[slot]
-            add_distinct(keys, mix(key))
-            add_distinct(pairs, pair(key, replicas.first.values[slot]))
-    for slot in range(replicas.extra.keys.size):
-        if replicas.extra.values[slot] != ABSENT:
-            add_distinct(pairs, replicas.extra.keys[slot])
+def _add_names(names: Keys, registers: Bytes) -> None:
+    for i in range(names.size):
+        add_distinct(registers, names[i])
 
 
 @kernel
@@ -139,7 +131,10 @@ class ReplicaCounter:
         counts = self._replicas.counts
         if counts.sum() >= self.max_pairs:
             self._sketches = registers(_PRECISION), registers(_PRECISION)
-            _estimate_from(self._replicas, *self._sketches)
+            first, extra, _ = self._replicas
+            used = first.values != ABSENT
+            _add_estimated(first.keys[used], first.values[used], *self._sketches)
+            _add_names(extra.keys[extra.values != ABSENT], self._sketches[1])
             self._replicas = _empty(1, 1)
             return
         tables = []
@@ -207,11 +202,6 @@ class Tally:
         self._rows: list[tuple[int, float, float, float, int, int]] = []
 
     @property
-    def room(self) -> int:
-        """How many records the current window still takes."""
-        return self.window - self._window_records
-
-    @property
     def mean_capacities(self) -> Floats:
         """The speeds of the workers, as they were for the mean record of the complete windows."""
         total = self._capacity_sums.sum()
@@ -225,13 +215,13 @@ class Tally:
         self.replicas.add(keys, workers)
         begin = 0
         while begin < keys.size:
-            end = min(keys.size, begin + self.room)
+            end = min(keys.size, begin + self.window - self._window_records)
             part = slice(begin, end)
             costs = None if weights is None else weights[part]
             self._window_loads += np.bincount(workers[part], costs, self.loads.size)
             self._window_replicas.add(keys[part], workers[part])
             self._window_records += end - begin
-            if self.room == 0:
+            if self._window_records == self.window:
                 self._close_window()
             begin = end
 

@@ -18,15 +18,6 @@ class ListedKey(NamedTuple):
     records: int
     hashed: int
 
-    @classmethod
-    def from_json(cls, row: Iterable[Any]) -> ListedKey:
-        """Return the key of a row that was checked when its report was read.
-
-        >>> ListedKey.from_json(["a", 3, 7])
-        ListedKey(text='a', records=3, hashed=7)
-        """
-        return cls(*row)
-
     def as_json(self) -> list[Any]:
         """Return the row for a report, with a text that is not too long.
 

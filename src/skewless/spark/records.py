@@ -18,9 +18,23 @@ from skewless import parameters
 from skewless.plumbing.arguments import shown
 from skewless.spark import columns as column_types
 from skewless.spark.columns import arrow_schema, is_collated, quoted
-from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its type if the message is empty."""
+    return first_line_of(str(error), type(error).__name__)
+
+
+def first_line_of(text: str, otherwise: str) -> str:
+    r"""Return the first line that is not blank, or `otherwise`.
+
+    >>> first_line_of("\n  no such column; \n'Project", "an error"), first_line_of("", "an error")
+    ('no such column', 'an error')
+    """
+    lines = (line.strip() for line in text.splitlines() if line.strip())
+    return next(lines, otherwise).rstrip(";")
 
 
 @dataclass(frozen=True)
@@ -108,8 +122,7 @@ class Records:
         if not isinstance(name, str):
             raise ValueError(f"{argument} must be the name of a column, not {shown(name)}")
         if name not in self.names:
-            message = parameters.nearest(name, self.names, "column")
-            raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(self.names)}")
+            raise ValueError(f"{argument}: {self._unknown(name)}")
         alike = [column for column in self.names if column.lower() == name.lower()]
         # Reading a setting of Spark is a round trip, so it is read only where it matters.
         if len(alike) > 1 and (alike.count(name) > 1 or not self._is_case_sensitive()):
@@ -118,6 +131,12 @@ class Records:
                 f"{', '.join(self.names)}; rename all but one of those with this name"
             )
         return name
+
+    def _unknown(self, name: str) -> str:
+        message = parameters.nearest(name, self.names, "column")
+        # Without a near one, all are named already.
+        more = f" The DataFrame has {', '.join(self.names)}" if message.endswith("?") else ""
+        return message + more
 
     def _is_case_sensitive(self) -> bool:
         return bool(self.spark.conf.get("spark.sql.caseSensitive", "false") == "true")
@@ -141,10 +160,9 @@ class Records:
             column = F.expr(text)
             self.df.select(column)
         except PySparkException as error:
-            message = parameters.nearest(text, self.names, "column")
             raise ValueError(
-                f"{argument}: {message}; the DataFrame has {', '.join(self.names)}; and it is not "
-                f"an SQL expression of them: {first_line(error)}"
+                f"{argument}: {self._unknown(text)}; and it is not an SQL expression of them: "
+                f"{first_line(error)}"
             ) from error
         self.computed(column, argument)
         return column

@@ -26,25 +26,16 @@ def require_session(name: object, master: object, memory: object, settings: obje
     n_slots = local[1] if local else None
     if n_slots not in (None, "*") and not 1 <= int(n_slots[:9]) <= _MOST_SLOTS:
         raise ValueError(f"master must have 1 … {_MOST_SLOTS:,} task slots, not {shown(master)}")
-    _require_memory(memory)
-    _require_settings(settings)
-
-
-def _require_memory(memory: object) -> None:
     match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
     size = int(match[1]) * _UNITS[match[2].lower()] if match else 0
     if not _LEAST_BYTES <= size <= _MOST_BYTES:
         raise ValueError(
             f"memory must be a size such as '2g' or '600m', at least 512m, not {shown(memory)}"
         )
-
-
-def _require_settings(settings: object) -> None:
-    if settings is None:
-        return
-    if not isinstance(settings, Mapping):
+    given = {} if settings is None else settings
+    if not isinstance(given, Mapping):
         raise ValueError(f"settings must be a dict of Spark's settings, not {shown(settings)}")
-    for setting, value in settings.items():
+    for setting, value in given.items():
         text(setting, "settings: the name of a setting")
         if not isinstance(value, str | int | float):
             raise ValueError(

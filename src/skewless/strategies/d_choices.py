@@ -10,13 +10,12 @@ import numpy as np
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
-from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
+from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor, send_to_lighter
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import Head, entries, head, is_hot, list_shares, offer
-from skewless.kernels.two_choices import send_to_lighter
 from skewless.parameters import check_types, require, require_head
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, fixed, require_within, within
 from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
@@ -32,6 +31,7 @@ def _with_entries(fresh: Head, old: Head) -> Head:
     return fresh
 
 
+@fixed("seed")
 class WChoicesState(NamedTuple):
     """What this source has sent to each worker, and its hot keys."""
 
@@ -41,8 +41,7 @@ class WChoicesState(NamedTuple):
     head: Head
 
     def check(self, fresh: WChoicesState) -> None:
-        """Refuse another hash, and a cursor that is out of range."""
-        require_same("seed", self.seed, fresh.seed)
+        """Refuse a cursor that is out of range."""
         require_cursor(self.loads, self.floor)
 
 
@@ -130,6 +129,8 @@ SETTINGS = np.dtype([("epsilon", "f8"), ("refresh", "i8")])  # the most records 
 _FIRST_REFRESH = 16
 
 
+@fixed("seed", "settings")
+@within(0, MOST_COUNTED, "counters")
 class DChoicesState(NamedTuple):
     """What this source has sent to each worker, its hot keys, and d."""
 
@@ -142,11 +143,8 @@ class DChoicesState(NamedTuple):
     settings: Rows  # [1]
 
     def check(self, fresh: DChoicesState) -> None:
-        """Refuse another hash or setting, a cursor that is out of range, and too many choices."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("settings", self.settings, fresh.settings)
+        """Refuse a cursor that is out of range, and too many choices."""
         require_cursor(self.loads, self.floor)
-        require_within("counters", self.counters, 0, MOST_COUNTED)
         require_within("counters", self.counters["choices"], 1, max(2, self.loads.size))
 
 

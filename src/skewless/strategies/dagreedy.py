@@ -22,7 +22,7 @@ from skewless.kernels.key_table import (
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_that, require_within, require_workers
+from skewless.state import MOST_COUNTED, fixed, require_that, require_within, require_workers, zeros
 from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
@@ -37,6 +37,7 @@ _ONE = np.uint64(1)
 _BITS = np.uint64(63)
 
 
+@fixed("seed", "settings")
 class DAGreedyState(NamedTuple):
     """Counts of this interval, the hot keys' rows, and the loads."""
 
@@ -56,8 +57,6 @@ class DAGreedyState(NamedTuple):
 
     def check(self, fresh: DAGreedyState) -> None:
         """Refuse rows, cursors and holders that do not exist, and counts that contradict them."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("settings", self.settings, fresh.settings)
         require_cursor(self.loads, self.floor)
         n_workers, n_rows = self.loads.size, self.row_keys.size
         require_within("row_cursor", self.row_cursor, 0, n_workers - 1)
@@ -253,17 +252,17 @@ class DAGreedy(HashedAnew):
         # At most interval / (hot_above + 1) keys are hot in one interval. A row lasts for two.
         n_rows = 2 * (self.interval // (hot_above + 1)) + 1
         loads = np.zeros(n_workers, np.int64)
-        return DAGreedyState(
+        return zeros(
+            DAGreedyState,
+            n_rows,
             seed=seed_array(seed, 1),
             loads=loads,
             floor=floor_cursor(loads),
             counts=key_table(self.interval),
             rows=key_table(n_rows),
-            row_keys=np.zeros(n_rows, np.uint64),
             row_interval=np.full(n_rows, _UNUSED, np.int64),
             row_floor=np.full(n_rows, _UNKNOWN, np.int64),
-            row_cursor=np.zeros(n_rows, np.int64),
-            holders=np.zeros(n_rows * words_for(n_workers), np.uint64),
+            holders=n_rows * words_for(n_workers),
             free=np.arange(n_rows, dtype=np.int32),
             counters=np.array([(0, n_rows)], COUNTERS),
             settings=np.array([(self.interval, hot_above)], SETTINGS),

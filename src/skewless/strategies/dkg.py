@@ -9,17 +9,19 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
-from skewless.kernels.key_table import ABSENT, KeyTable, clear, get, key_table, put
+from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put_all
 from skewless.kernels.least_loaded import first_least
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
 from skewless.moves import moves_between, rest_by_worker
 from skewless.parameters import MOST_POINTS, check_types, require, require_all_stay, require_count
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, copy_state, require_same, require_within
+from skewless.state import MOST_COUNTED, fixed, require_within, within
 from skewless.strategies.rescaling import NamesItsMoves
 from skewless.strategy import Moves, Report, Traits
 
 
+@fixed("seed", "n_workers")
+@within(0, MOST_COUNTED, "learned")
 class DKGState(NamedTuple):
     """The plan: the worker of each heavy key, and of each bucket of the others."""
 
@@ -30,13 +32,10 @@ class DKGState(NamedTuple):
     learned: Ints  # [reports that a plan was made from]
 
     def check(self, fresh: DKGState) -> None:
-        """Refuse another hash, and workers that do not exist."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("n_workers", self.n_workers, fresh.n_workers)
+        """Refuse workers that do not exist."""
         most = int(self.n_workers[0]) - 1
         require_within("heavy", self.heavy.values, ABSENT, most)
         require_within("buckets", self.buckets, 0, most)
-        require_within("learned", self.learned, 0, MOST_COUNTED)
 
 
 @kernel
@@ -80,13 +79,6 @@ def _by_bucket(rest: Floats, workers: SmallInts) -> Floats:
     homeless = float(rest[n_buckets == 0].sum())
     spread: Floats = (rest / np.maximum(n_buckets, 1))[workers] + homeless / workers.size
     return spread
-
-
-def _emptied(table: KeyTable) -> KeyTable:
-    """Return a table of the same size without keys."""
-    empty = copy_state(table)
-    clear(empty)
-    return empty
 
 
 def _deal(buckets: SmallInts, n_old: int, n_workers: int) -> None:
@@ -214,9 +206,8 @@ class DKG(NamesItsMoves):
         known = np.flatnonzero((state.heavy.values != ABSENT) & (state.heavy.values < n_workers))
         heavy = key_table(self._capacity(n_workers))
         if heavy.keys.size < state.heavy.keys.size:  # it never shrinks, so all that stay have room
-            heavy = _emptied(state.heavy)
-        for slot in known:
-            put(heavy, state.heavy.keys[slot], state.heavy.values[slot])
+            heavy = key_table(state.heavy.keys.size // 2)
+        put_all(heavy, state.heavy.keys[known], state.heavy.values[known])
         # A bucket is a range of hashes: cut into equal parts, it has the same keys on one worker.
         parts = -(-self.buckets * n_workers // state.buckets.size)
         buckets = np.repeat(state.buckets, parts)
@@ -243,9 +234,8 @@ class DKG(NamesItsMoves):
         workers = np.empty(loads.size, np.int32)
         assign(loads, order, np.zeros(n_workers), workers)
 
-        table = _emptied(state.heavy)
-        for key, worker in zip(heavy, workers, strict=False):
-            put(table, key, worker)
+        table = key_table(state.heavy.keys.size // 2)
+        put_all(table, heavy, workers[: heavy.size])
         return state._replace(
             heavy=table, buckets=workers[heavy.size :].copy(), learned=state.learned + 1
         )

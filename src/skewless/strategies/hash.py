@@ -12,11 +12,12 @@ from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
 from skewless.parameters import MOST_POINTS, check_types, require_count
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_same
+from skewless.state import fixed
 from skewless.strategies.rescaling import NamesItsMoves
 from skewless.strategy import Traits
 
 
+@fixed("seed", "n_workers", "members")
 class HashState(NamedTuple):
     """The seed, and the ring (of one point when it is not used)."""
 
@@ -24,11 +25,6 @@ class HashState(NamedTuple):
     n_workers: Ints  # [including those that have left]
     ring: Ring
     members: Workers  # workers that have not left, in ascending order
-
-    def check(self, fresh: HashState) -> None:
-        """Refuse another hash."""
-        for name in ("seed", "n_workers", "members"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
 
 
 @kernel

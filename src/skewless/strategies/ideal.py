@@ -9,11 +9,13 @@ import numpy as np
 
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded_all
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, fixed, require_within, within
 from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
+@fixed("seed")
+@within(0, MOST_COUNTED, "loads")
 class IdealState(NamedTuple):
     """What this source has sent to each worker."""
 
@@ -21,9 +23,7 @@ class IdealState(NamedTuple):
     loads: Ints
 
     def check(self, fresh: IdealState) -> None:
-        """Refuse another hash, and loads that are out of range."""
-        require_same("seed", self.seed, fresh.seed)
-        require_within("loads", self.loads, 0, MOST_COUNTED)
+        """Refuse loads that differ by more than one."""
         least = int(self.loads.min())
         require_within("loads", self.loads, least, least + 1)
 

@@ -9,23 +9,20 @@ import numpy as np
 
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
-from skewless.kernels.two_choices import send_to_lighter
+from skewless.kernels.least_loaded import send_to_lighter
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, fixed, within
 from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
+@fixed("seed")
+@within(0, MOST_COUNTED, "loads")
 class PartialKeyState(NamedTuple):
     """What this source has sent to each worker."""
 
     seed: Words
     loads: Ints
-
-    def check(self, fresh: PartialKeyState) -> None:
-        """Refuse another hash, and loads that are out of range."""
-        require_same("seed", self.seed, fresh.seed)
-        require_within("loads", self.loads, 0, MOST_COUNTED)
 
 
 @kernel

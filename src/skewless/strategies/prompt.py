@@ -11,21 +11,17 @@ from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded_all
 from skewless.kernels.least_loaded import first_least
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_same
+from skewless.state import fixed
 from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
 
+@fixed("seed", "n_workers")
 class PromptState(NamedTuple):
     """The seed and the number of workers: a batch does not depend on the one before."""
 
     seed: Words
     n_workers: Ints
-
-    def check(self, fresh: PromptState) -> None:
-        """Refuse another hash."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("n_workers", self.n_workers, fresh.n_workers)
 
 
 class Pieces(NamedTuple):

@@ -12,11 +12,11 @@ from skewless.kernels.hashing import draw, to_unit
 from skewless.parameters import check_types, require
 from skewless.plumbing.compiling import kernel
 from skewless.workloads.workload import Ranked, segments
-from skewless.workloads.zipf import ZipfShape, fill_zipf, require_zipf, zipf_shape
+from skewless.workloads.zipf import Zipf, ZipfShape, fill_zipf, require_zipf, zipf_shape
 
 
 @dataclass(frozen=True)
-class Periodic(Ranked):
+class Periodic(Zipf):
     """What these streams share.
 
     Parameters
@@ -32,18 +32,12 @@ class Periodic(Ranked):
     """
 
     z: float = 1.5
-    n_keys: int = 100_000
     n_records: int = 10_000_000
     period: int = 1_000_000
 
     def __post_init__(self) -> None:
-        check_types(self)
-        require_zipf(self, "z")
+        super().__post_init__()
         require(self, "period", self.period >= 1, "at least 1")
-
-    def fill(self, seeds: Words, first: int, out: Ints) -> None:
-        """Fill `out` with ranks: 1 is the hottest."""
-        fill_zipf(zipf_shape(self.z, self.n_keys), seeds[0], first, 0, 1, out)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless import registry
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw
 from skewless.kernels.xxhash64 import hash_ranks
-from skewless.parameters import check_types, require
+from skewless.parameters import require
 from skewless.plumbing.arguments import seed_number
 from skewless.plumbing.compiling import kernel
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments
-from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_probabilities, zipf_shape
+from skewless.workloads.workload import CHUNK_SIZE, draw_seeds, segments
+from skewless.workloads.zipf import Zipf, zipf_probabilities
 
 
 class Frequencies(NamedTuple):
@@ -127,7 +127,7 @@ def shift_load(state: Frequencies, giver: int, taker: int, rate: float, seed: np
 
 
 @dataclass(frozen=True)
-class FluctuatingZipf(Ranked):
+class FluctuatingZipf(Zipf):
     """Zipf in which, at every new interval, keys of two workers swap frequencies.
 
     Frequencies stay the same, and the keys that have them change: at each interval the most loaded
@@ -189,8 +189,7 @@ class FluctuatingZipf(Ranked):
     owners: str = "mixed"
 
     def __post_init__(self) -> None:
-        check_types(self)
-        require_zipf(self, "z")
+        super().__post_init__()
         require(self, "interval", self.interval >= 1, "at least 1")
         require(self, "f", self.f >= 0, "at least 0")
         require(self, "n_workers", self.n_workers >= 2, "at least 2")
@@ -232,10 +231,6 @@ class FluctuatingZipf(Ranked):
         giver = int(state.loads.argmax())
         taker = (giver + 1 + int(draw(takers, number)) % (self.n_workers - 1)) % self.n_workers
         shift_load(state, giver, taker, float(self.f), np.uint64(draw(swaps, number)))
-
-    def fill(self, seeds: Words, first: int, out: Ints) -> None:
-        """Fill `out` with ranks; `ranks` turns them into keys."""
-        fill_zipf(zipf_shape(self.z, self.n_keys), seeds[0], first, 0, 1, out)
 
     def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
         """Yield the key of each record, in order: key i has rank i in the first interval."""

@@ -21,7 +21,7 @@ from benchmarks.public.both_ways import (
     missing_for_transform,
     run_stream,
 )
-from benchmarks.public.shuffle_records import Rules, ShuffleRecords
+from benchmarks.public.shufflebench import Rules, ShuffleRecords
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from benchmarks.public.auctions import NOBODY, Auctions
-from benchmarks.public.shuffle_records import Rules, ShuffleRecords
+from benchmarks.public.shufflebench import Rules, ShuffleRecords
 
 EVENTS = Auctions(n_events=50_000)
 

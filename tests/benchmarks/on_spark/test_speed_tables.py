@@ -22,8 +22,8 @@ def test_a_first_route_is_told_against_the_second_of_the_same_session() -> None:
         *(record("ours", 6.0, 4.0, 2.0), record("theirs", 1.0, 8.0, 4.0)),
     ]
     assert first_route.table(records).splitlines()[2:] == [
-        "| ours | warm | 3.0 | 1.5 |",
-        "| theirs | warm | 0.5 | 4.0 |",
+        "| ours | warm | 2.0 | 3.0 | 1.5 |",
+        "| theirs | warm | 2.0 | 0.5 | 4.0 |",
     ]
 
 

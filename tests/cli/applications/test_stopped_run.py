@@ -16,8 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from command_line import lend_session, run
-from skewless.cli.applications.options import RunOptions
-from skewless.cli.applications.run import _where_it_resumes
+from skewless.cli.applications.run import RunOptions, _where_it_resumes
 
 N_FILES = 30
 # As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C.

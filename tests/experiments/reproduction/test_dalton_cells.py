@@ -7,9 +7,8 @@ import pytest
 
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.papers.dalton import slides
-from experiments.reproduction.papers.dalton.learning import ForcedHotKeys
-from experiments.reproduction.papers.dalton.memory import counted
-from experiments.reproduction.papers.dalton.pipeline import Pipeline
+from experiments.reproduction.papers.dalton.learning import ForcedHotKeys, clocked_counts
+from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline, cell
 
 OF = {"z": 1.5, "n_keys": 1_000, "n_records": 20_000}
 
@@ -115,16 +114,20 @@ def test_the_forced_keys_are_split_and_no_others():
         ).run()
 
 
-def test_a_table_that_fits_the_cache_misses_each_line_once():
-    row = counted("exact", stats_window=500, n_keys=500, n_records=5_000).run()
-    assert row["accesses"] == 2.0
-    # 1,024 slots of 8 and of 4 bytes: 128 and 64 lines.
-    assert row["misses"] * 5_000 <= 128 + 64
-    assert row["sketched"] == 0.0
+def test_statistics_are_timed_for_each_length_of_the_window():
+    row = clocked_counts(z=0.0, n_records=4_000, windows=[100, 1_000], seed=1).run()
+    assert row["windows"] == [100, 1_000]
+    for kind in ("exact", "count-min", "hybrid"):
+        assert min(row[kind]) > 0
+        assert row[kind] == [row[f"{kind} shortest"], row[f"{kind} longest"]]
+    # A table has room for the keys of a window, a sketch for none.
+    assert row["exact bytes"][1] > 4 * row["exact bytes"][0]
+    assert row["count-min bytes"][1] == row["count-min bytes"][0]
 
 
-def test_the_hybrid_counts_by_the_sketch_after_a_window_with_many_keys():
-    few = counted("hybrid", stats_window=2_000, n_keys=1_000, n_records=8_000, exact_keys=1_500)
-    assert few.run()["sketched"] == 0.0
-    many = counted("hybrid", stats_window=2_000, n_records=8_000, exact_keys=100)
-    assert many.run()["sketched"] > 0.9
+def test_prompt_pays_for_sorting_its_batch_as_dagreedy_for_scores():
+    given = {"parallelism": 64, "slide": 4_096, "batches": True}
+    by_system = {one: cell(one, "zipf", OF, **given).emit for one in ("pkg", "prompt", "dagreedy")}
+    assert by_system["pkg"] == EMIT
+    assert by_system["prompt"] == pytest.approx(EMIT + 12 * SCORE)
+    assert by_system["dagreedy"] == pytest.approx(EMIT + 56 * SCORE)

@@ -14,7 +14,7 @@ from experiments.reproduction.figure import SIZES
 from experiments.reproduction.results import result, without_reason
 from experiments.reproduction.runner import Failure
 from fake_paper import SIMULATED, Bad, figure, large
-from skewless.plumbing.rounding import significant
+from skewless.plumbing.text_tables import significant
 
 PROJECT = Path(__file__).parents[3]
 QUICK, TINY = SIZES["quick"], SIZES["tiny"]

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.reproduction.fitting import fitted_z, harmonic, same_head, share_of_top
+from experiments.reproduction.figure import SIZES
+from experiments.reproduction.fitting import (
+    expected_keys,
+    fitted_z,
+    harmonic,
+    same_head,
+    share_of_top,
+)
 from experiments.reproduction.papers import dalton, pd_stream, pstream
+from skewless import workloads
 from skewless.workloads.zipf import zipf_probabilities
 
 
@@ -40,6 +48,28 @@ def test_a_fitted_exponent_gives_the_share(
     found = zipf_probabilities(z, n_keys)[:n_top].sum()
     # An exponent of so many digits gives about as many of the share.
     assert found == pytest.approx(share, rel=20 * 10**-digits)
+
+
+@pytest.mark.parametrize("stream", ["HA", "TW", "ST"])
+def test_the_traces_of_pstream_have_the_published_number_of_distinct_keys(stream: str) -> None:
+    n_records, n_distinct, top = pstream.TRACES[stream]
+    of = pstream.stream_of(SIZES["published"], stream, 0.0)
+    assert expected_keys(of["z"], of["n_keys"], n_records) == pytest.approx(n_distinct, rel=0.02)
+    n_top = round(top * n_distinct)
+    assert share_of_top(of["z"], of["n_keys"], n_top) == pytest.approx(0.8, rel=2e-3)
+
+
+@pytest.mark.parametrize("stream", ["DS", "HT"])
+def test_the_streams_of_pd_stream_have_the_published_keys_and_first_key(stream: str) -> None:
+    published, n_distinct, share = pd_stream.STREAMS[stream]
+    workload, of = pd_stream.stream_of(stream, 0.0, published)
+    others = round((1 - of.get("share", 0.0)) * published)
+    found = expected_keys(of["z"], of["n_keys"], others)
+    assert found == pytest.approx(n_distinct, rel=0.02)
+    keys = next(workloads.make(workload, **of).chunks(1))
+    assert np.unique(keys, return_counts=True)[1].max() / keys.size == pytest.approx(
+        share, rel=0.03
+    )
 
 
 def test_fewer_keys_keep_the_head_of_the_distribution() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.reproduction.cells import Simulation
 from experiments.reproduction.papers.pstream.counting import (
     aggregation,
-    cascade_trials,
     coin_trials,
     predicted_hot_keys,
     time_hot,
@@ -17,6 +17,7 @@ from experiments.reproduction.papers.pstream.rivals import (
     predictor,
     synopsis_bytes,
 )
+from experiments.reproduction.papers.pstream.split_keys import SplitKeys, SplitSimulation
 from lanes import needs_a_long_stream
 from skewless import workloads
 from skewless.plumbing.compiling import JIT_OFF
@@ -41,12 +42,6 @@ def test_coin_trials_are_the_same_every_time_and_differ_by_seed():
 
 def test_one_toss_never_makes_a_key_hot():
     assert coin_trials(1, 200, n_keys=5, long_run=0).run() == {"two_runs": 0.0, "two_bits": 0.0}
-
-
-@needs_a_long_stream
-def test_cascade_finds_a_frequent_key_and_leaves_a_rare_one():
-    assert cascade_trials(500, 3, between=15).run() == {"heavy": 1.0}
-    assert cascade_trials(20, 3, between=2_000).run() == {"heavy": 0.0}
 
 
 # Predictors
@@ -85,7 +80,7 @@ def test_predictors_are_asked_record_by_record_however_the_stream_is_cut(kind):
     whole, parts = np.zeros(keys.size, np.uint8), np.zeros(keys.size, np.uint8)
     predictor(kind, 0.05, 2_000, window=500, seed=1).observe(keys, whole)
     finder = predictor(kind, 0.05, 2_000, window=500, seed=1)
-    for begin in range(0, keys.size, 500):  # a multiple of the piece that Cascade routes at once
+    for begin in range(0, keys.size, 500):
         finder.observe(keys[begin : begin + 500], parts[begin : begin + 500])
     assert (whole == parts).all()
 
@@ -121,6 +116,55 @@ def test_the_more_frequent_a_key_the_longer_it_is_hot():
     assert often > 0.9
     assert seldom < 0.3
     assert time_hot(1e-9, 1_000).run() == {"hot": 0.0}  # a key that never comes
+
+
+# The DKG that splits keys
+
+
+def split(keys: np.ndarray, n_workers: int, sample: int, seed: int = 1) -> np.ndarray:
+    out = np.full(keys.size, -1, np.int32)
+    strategy = SplitKeys(sample=sample)
+    strategy.route(keys, strategy.start(n_workers, seed), out)
+    return out
+
+
+def test_a_key_has_as_many_parts_as_its_share_of_the_sample_demands():
+    keys = np.arange(1_000, 5_000, dtype=np.uint64)  # each of them once, but for two
+    keys[::4], keys[1::16] = 7, 8  # a quarter and a sixteenth of the records
+    out = split(keys, n_workers=16, sample=1_600)
+    later = np.arange(keys.size) >= 1_600
+    assert [np.unique(out[(keys == key) & ~later]).size for key in (7, 8)] == [1, 1]
+    assert [np.unique(out[(keys == key) & later]).size for key in (7, 8)] == [4, 1]
+    parts = np.bincount(out[(keys == 7) & later], minlength=16)
+    assert parts.max() <= 1.2 * parts[parts > 0].mean()
+
+
+def test_keys_that_become_hot_after_the_sample_are_not_split():
+    keys = np.arange(1_000, 2_000, dtype=np.uint64)
+    keys[500:] = 7
+    assert np.unique(split(keys, 16, sample=500)[500:]).size == 1
+    assert np.unique(split(keys, 16, sample=600)[600:]).size == 3  # ⌈16 · 100 / 600⌉
+
+
+def test_split_keys_is_routed_record_by_record_however_the_stream_is_cut():
+    keys = next(workloads.Zipf(z=1.2, n_keys=500, n_records=1_500).chunks(1))
+    whole, parts = split(keys, 8, sample=300), np.empty(keys.size, np.int32)
+    state = SplitKeys(sample=300).start(8, 1)
+    for begin in range(0, keys.size, 70):
+        SplitKeys(sample=300).route(keys[begin : begin + 70], state, parts[begin : begin + 70])
+    assert (whole == parts).all()
+
+
+def test_a_sample_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="sample must be from 1 to 10\\^8, not 0"):
+        SplitKeys(sample=0)
+
+
+def test_splitting_by_frequency_is_more_even_than_a_hash():
+    of = {"z": 1.0, "n_keys": 10_000, "n_records": 40_000}
+    split_keys = SplitSimulation(of=of, settings={"sample": 4_000}, n_workers=32).run()
+    hashed = Simulation("hash", "zipf", of=of, n_workers=32).run()
+    assert 0 < split_keys["imbalance"] < 0.75 * hashed["imbalance"]
 
 
 # aggregation

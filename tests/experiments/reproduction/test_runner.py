@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reproduction import raw
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import SIZES, Figure
 from experiments.reproduction.results import result
-from experiments.reproduction.runner import Failure, expected_work, measure
+from experiments.reproduction.runner import Failure, expected_work, identity, measure
 from fake_paper import SIMULATED, Bad, Counted, environment, figure, large
 
 QUICK, TINY = SIZES["quick"], SIZES["tiny"]
@@ -72,16 +71,16 @@ def test_the_path_of_a_record_is_made_from_the_parameters(tmp_path: Path, log: P
 def test_the_order_of_names_and_the_kind_of_sequence_are_no_difference() -> None:
     one = Simulation("hash", "zipf", of={"z": 1.0, "n_keys": 10}, capacities=(1.0, 2.0))
     other = Simulation("hash", "zipf", of={"n_keys": 10, "z": 1.0}, capacities=[1.0, 2.0])
-    assert raw.identity(one) == raw.identity(other)
+    assert identity(one) == identity(other)
     for field, value in {"seed": 2, "settings": {"ring": True}, "timing": {}}.items():
         changed = dataclasses.replace(one, **{field: value})
-        assert raw.identity(changed).path != raw.identity(one).path
+        assert identity(changed).path != identity(one).path
 
 
 def test_fields_that_are_no_plain_values_are_refused_by_name() -> None:
     cell = Simulation("hash", "zipf", of={"z": {1, 2}})
     with pytest.raises(ValueError, match=r"Simulation\.of\.z must be a plain value, not \{1, 2\}"):
-        raw.identity(cell)
+        identity(cell)
 
 
 def spoil_half(path: Path) -> None:
@@ -159,7 +158,7 @@ def test_the_longest_cells_come_first(tmp_path: Path, log: Path) -> None:
     assert measured(log) == ["50", "nested", "7", "5"]
     timed = Simulation("hash", "zipf", of={"n_records": 9}, timing={})
     plain = dataclasses.replace(timed, timing=None)
-    assert expected_work(raw.identity(timed)) > expected_work(raw.identity(plain))
+    assert expected_work(identity(timed)) > expected_work(identity(plain))
 
 
 @pytest.mark.slow

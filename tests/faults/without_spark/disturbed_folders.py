@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from skewless.spark.ledger.folder import RemoteFolder
 from skewless.spark.ledger.local_folder import LocalFolder
-from skewless.spark.ledger.remote_folder import RemoteFolder
 
 #: What can happen at a file operation.
 DRIVER_DIES, TASK_DIES, DISK_IS_FULL, TASK_IS_LATE = KINDS = (

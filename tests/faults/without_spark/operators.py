@@ -23,6 +23,8 @@ from spark.state.operators.test_against_plain_python import (
     with_ends,
 )
 from spark.state.operators.test_spread_joins import DELAY, WITHIN, SpreadQuery, with_part
+from spark.state.test_errors import fragile
+from spark.state.test_errors import wanted as failing
 from spark.state.without_spark import Query
 
 Item = tuple[int, Any]  # the side of a join, 0 for other operators; and the record
@@ -108,6 +110,11 @@ OPERATORS = {
         chain, lambda batches: chained([table_of(batch).cast(SCHEMA) for batch in batches])
     ),
     "late records": _of_one_stream(chain, _with_late, time="ts", delay=DELAY, late="late"),
+    "errors": _of_one_stream(
+        fragile,
+        lambda batches: failing([table_of(batch).cast(SCHEMA) for batch in batches]),
+        errors="failed",
+    ),
     "timers": _of_one_stream(
         reminders, lambda batches: reminded(batches, DELAY), time="ts", delay=DELAY
     ),

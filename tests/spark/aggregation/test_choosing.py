@@ -15,13 +15,19 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregation import choosing, sampling
+from skewless.spark.aggregation import choosing
 from skewless.spark.aggregation.aggregate import aggregate
-from skewless.spark.aggregation.arguments import asked_for
-from skewless.spark.aggregation.asked import Asked
-from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
+from skewless.spark.aggregation.arguments import Asked, asked_for
+from skewless.spark.aggregation.choosing import (
+    Choice,
+    Sample,
+    Source,
+    _of_batch,
+    choose,
+    known_source,
+    sample_of,
+)
 from skewless.spark.aggregation.partials import Partials
-from skewless.spark.aggregation.sampling import Sample, Source, known_source, sample_of
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
@@ -162,7 +168,7 @@ def test_the_sample_times_the_aggregators_and_counts_keys(
     assert large is not None
     assert large.sample is not None
     assert large.sample.partial_bytes > 1_000
-    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(choosing, "_SMALL_BYTES", 0)
     found = known_source(wanted, 4)
     assert found is not None
     sample = found.sample
@@ -204,7 +210,7 @@ def test_aggregators_that_fail_on_the_driver_are_not_timed(
     df: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only executors may have what they need; otherwise the job says what is wrong."""
-    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(choosing, "_SMALL_BYTES", 0)
 
     def update(self: Partials, table: pa.Table) -> pa.Table:
         raise FileNotFoundError("/models/fraud.bin")
@@ -221,7 +227,7 @@ def test_aggregators_that_fail_on_the_driver_are_not_timed(
 def test_a_batch_is_computed_as_the_sample_says(
     df: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(choosing, "_SMALL_BYTES", 0)
     forms = {"local": 9.0, "hash": 9.0, DEFAULT_STRATEGY: 9.0}
     monkeypatch.setattr(choosing, "form_seconds", lambda *_: forms | {name: 1.0})
     with caplog.at_level(logging.INFO, "skewless"):

@@ -11,13 +11,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import aggregations as aggs
-from skewless.spark.aggregation.blocks import Packing
 from skewless.spark.aggregation.combining import Combiner
-from skewless.spark.aggregation.partials import Partials
+from skewless.spark.aggregation.partials import Packing, Partials
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.query_ledger import QueryLedger
-from skewless.spark.routing.this_task import Task
+from skewless.spark.routing.query_ledger import QueryLedger, Task
 from skewless.strategies import Fish
 from spark.ledger.entries import read_workers
 

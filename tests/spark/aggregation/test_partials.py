@@ -15,9 +15,19 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import aggregations as aggs
 from skewless.spark.aggregation import combining
-from skewless.spark.aggregation.blocks import BLOCK, SLOT, Packing, by_key, from_block, to_block
 from skewless.spark.aggregation.combining import chunks, combined
-from skewless.spark.aggregation.partials import PANE, TIME, Partials, state_names
+from skewless.spark.aggregation.partials import (
+    BLOCK,
+    PANE,
+    SLOT,
+    TIME,
+    Packing,
+    Partials,
+    by_key,
+    from_block,
+    state_names,
+    to_block,
+)
 from skewless.spark.slots import even_slots
 from spark.streams import spread, vector_spread
 

@@ -20,8 +20,7 @@ from skewless import aggregations as aggs
 from skewless.aggregations import PerKey
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.block_merging import BlockMerger
-from skewless.spark.aggregation.blocks import BLOCK, FORMAT, N_SLOTS, Packing, by_key
-from skewless.spark.aggregation.partials import Partials
+from skewless.spark.aggregation.partials import BLOCK, FORMAT, N_SLOTS, Packing, Partials, by_key
 from skewless.spark.aggregation.state_layout import (
     StateMismatch,
     described,
@@ -86,7 +85,7 @@ def layout_of(
     given = results or {"n": aggs.count(), "e": Extent()}
     chosen = {n: PerKey(a) if isinstance(a, aggs.Aggregator) else a for n, a in given.items()}
     partials = Partials(schema, key, chosen)
-    return layout_text(state_layout(FORMAT, partials, key, list(given), window))
+    return layout_text(state_layout(partials, key, list(given), window))
 
 
 N, E = aggs.count(), Extent()

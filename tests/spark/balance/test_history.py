@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skewless.dashboard import live_columns
+from skewless.dashboard import live_history
 from skewless.spark.balance import history as history_module
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.balance.explaining import read_balances
@@ -67,7 +67,7 @@ def test_the_history_tells_what_the_balance_tells(tmp_path):
     assert (first["key"], first["records"], first["workers"]) == ("a", 3, [[0, 2], [1, 1]])
     assert (told["strategy"], told["tolerance"], told["query"]) == ("pkg", 0.25, "query-1")
     assert (told["routes"], told["keeps_state"], told["workers"]) == (True, False, 3)
-    assert live_columns.series(told)["imbalance"] == [1.25] * 3
+    assert live_history.series(told)["imbalance"] == [1.25] * 3
 
 
 def test_looking_changes_nothing(tmp_path):
@@ -241,7 +241,7 @@ def test_keyed_state_has_moves_state_and_other_numbers_of_workers(tmp_path):
     assert batches[3]["moves"] > 0
     assert all(sum(batch["state_keys"]) > 0 for batch in batches)
     assert [batch["records"] for batch in batches] == [200] * 4
-    image = live_columns.load_map(told)["image"][0]
+    image = live_history.load_map(told)["image"][0]
     assert image.shape == (3, 4)
     assert np.isnan(image[2, :3]).all()
 

@@ -13,10 +13,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from skewless.diagnosis.costs import Costs
-from skewless.spark.diagnosis import timing_work
+from skewless.spark.diagnosis import measuring
 from skewless.spark.diagnosis.hot_keys import hot_keys
-from skewless.spark.diagnosis.measuring import costs_of, solve
-from skewless.spark.diagnosis.timing_work import Times, time_work
+from skewless.spark.diagnosis.measuring import Times, costs_of, time_work
 
 
 class Clock:
@@ -31,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(timing_work, "time", clock)
+    monkeypatch.setattr(measuring, "time", clock)
     return clock
 
 
@@ -112,7 +111,7 @@ def test_slow_work_gets_smaller_batches_and_the_time_is_bounded(
 def test_few_keys_and_few_records_are_enough(clock: Clock, n_light: int, n_heavy: int) -> None:
     found = measured(costing(clock, record=1e-3, set_up=0.1), n_light, n_heavy)
     assert found == Costs(pytest.approx(1e-3), pytest.approx(0.0, abs=1e-9), measured=True)
-    if n_light >= timing_work.LEAST_LIGHT:
+    if n_light >= measuring.LEAST_LIGHT:
         with_keys = measured(costing(clock, record=1e-3, key=0.1), n_light, n_heavy)
         assert with_keys.per_pair == pytest.approx(0.1, rel=0.02)
 
@@ -134,8 +133,9 @@ def test_only_keys_that_are_there_are_counted() -> None:
 
 
 def test_what_runs_differ_by_is_no_cost_of_a_key() -> None:
-    assert solve((100, 0.11), (1_000, 1.0), n_few_keys=0, differs=0.02).per_pair == 0.0
-    assert solve((100, 0.11), (1_000, 1.0), n_few_keys=0, differs=0.005).per_pair > 0.0
+    keys = pa.chunked_array([[7] * 1_001])
+    assert costs_of(Times(100, 0.11, 1_000, 1.0, 0.02), keys).per_pair == 0.0
+    assert costs_of(Times(100, 0.11, 1_000, 1.0, 0.005), keys).per_pair > 0.0
 
 
 @pytest.mark.slow
@@ -171,11 +171,12 @@ def test_more_tasks_at_a_time_than_cores_are_reported(
 
 def test_two_measurements_give_the_two_costs() -> None:
     for per_record, per_pair in ((1e-4, 1e-2), (1e-3, 0.0), (0.0, 1e-2)):
-        many = (100, 100 * (per_record + per_pair))
-        few = (1_000, 1_000 * per_record + 5 * per_pair)
-        found = solve(many, few, n_few_keys=5)
+        few_seconds = 1_000 * per_record + 5 * per_pair
+        times = Times(100, 100 * (per_record + per_pair), 1_000, few_seconds, 0.0)
+        found = costs_of(times, pa.chunked_array([[7, *range(5), *[0] * 995]]))
         assert found.per_record == pytest.approx(per_record, rel=0.01, abs=1e-12)
         assert found.per_pair == pytest.approx(per_pair, rel=0.01, abs=1e-12)
     # Without two kinds of measurement there is one cost.
-    assert solve((0, 0.0), (100, 1.0), n_few_keys=1) == Costs(0.01, 0.0, measured=True)
-    assert solve((0, 0.0), (0, 0.0), n_few_keys=0) == Costs(0.0, 0.0, measured=True)
+    keys = pa.chunked_array([[7, *[0] * 100]])
+    assert costs_of(Times(0, 0.0, 100, 1.0, 0.0), keys) == Costs(0.01, 0.0, measured=True)
+    assert costs_of(Times(0, 0.0, 0, 0.0, 0.0), keys) == Costs(0.0, 0.0, measured=True)

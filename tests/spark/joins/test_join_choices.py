@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
 from skewless.spark import join, plan_join
-from skewless.spark.joins import counting
+from skewless.spark.joins import plan_join as planning
 from skewless.spark.joins.arguments import both_sides
 from skewless.spark.joins.plan_join import _is_small, require_plan
 from spark.joins.tables import assert_same, plain, skewed, table
@@ -53,7 +53,7 @@ def test_a_side_that_turns_out_to_be_small_is_left_to_spark(spark: Any) -> None:
 
     def is_small(how: str) -> bool:
         sides = both_sides(left, right, "k", how, "_r")
-        counts = counting.count_pairs(sides, 4, 1, untrusted=False).counts
+        counts = planning.count_pairs(sides, 4, 1, untrusted=False)[0]
         return _is_small(sides, plan, counts)
 
     assert not is_small("left")  # nothing is broadcast in these tests
@@ -90,12 +90,10 @@ def test_rows_of_samples_that_meet_by_chance_are_no_hot_key(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each key has one row on each side, and few rows are counted."""
-    monkeypatch.setattr(counting, "_ALL_COUNTED", 5)
+    monkeypatch.setattr(planning, "_ALL_COUNTED", 5)
     ids = spark.range(0, 40_000, 1, 4).select(F.col("id").alias("k"), F.lit(1).alias("v"))
     sides = both_sides(ids, ids, "k", "inner", "_r")
-    met = [
-        counting.count_pairs(sides, 64, seed, untrusted=False).counts.left.max() for seed in (1, 2)
-    ]
+    met = [planning.count_pairs(sides, 64, seed, untrusted=False)[0].left.max() for seed in (1, 2)]
     assert max(met) <= 1
     plan = plan_join(ids, ids, "k", workers=64)
     assert plan.is_sampled
@@ -125,14 +123,15 @@ def test_counts_are_exact_for_small_tables(spark: Any) -> None:
 
 def test_large_partitions_are_sampled(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here from 64 rows on; a self-join samples its two sides apart."""
-    monkeypatch.setattr(counting, "_ALL_COUNTED", 6)
+    monkeypatch.setattr(planning, "_ALL_COUNTED", 6)
     df = skewed(spark, 20_000, (1,), "v")
-    found = counting.count_pairs(both_sides(df, df, "k", "inner", "_r"), 4, 1, untrusted=False)
+    sides = both_sides(df, df, "k", "inner", "_r")
+    _, found = planning.count_pairs(sides, 4, 1, untrusted=False)
     counts = df.where("k is not null").groupBy("k").count()
     n_rows, n_pairs = counts.agg(F.sum("count"), F.sum(F.col("count") ** 2)).first() or (0, 0)
-    assert found.is_sampled
-    assert found.left_rows == pytest.approx(n_rows, rel=0.2)
-    assert found.pairs == pytest.approx(n_pairs, rel=0.4)
+    assert found["is_sampled"]
+    assert found["left_rows"] == pytest.approx(n_rows, rel=0.2)
+    assert found["pairs"] == pytest.approx(n_pairs, rel=0.4)
 
 
 def test_untrusted_keys_are_hashed_by_another_function(spark: Any) -> None:

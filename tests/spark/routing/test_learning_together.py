@@ -22,9 +22,8 @@ from skewless.simulator.syncing import MicroBatches
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.query_ledger import QueryLedger, Task
 from skewless.spark.routing.router import Router
-from skewless.spark.routing.this_task import Task
 from skewless.strategies import Dalton, PdStream, Prompt, PStream
 from strategies.streams import imbalance, routed, skewed
 from strategies.together import UNEVEN, replicas, uneven_batches

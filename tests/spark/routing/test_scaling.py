@@ -18,9 +18,8 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import plan_name
 from skewless.spark.routing import router as routers
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.query_ledger import QueryLedger, Task
 from skewless.spark.routing.router import Router
-from skewless.spark.routing.this_task import Task
 from skewless.spark.routing.worker_steps import Wishes, last_workers
 from skewless.strategies import Cascade, PartialKey
 from spark.routing.batches import run_batch, run_task, zipf

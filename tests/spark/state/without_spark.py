@@ -89,6 +89,7 @@ class Query:
         checkpoint: dict[int, int] | None = None,
         purge_every: int = 1,
         late: str | None = None,
+        errors: str | None = None,
     ) -> None:
         ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
         place = {name: 3 + number for number, name in enumerate(schema.names)}
@@ -112,7 +113,7 @@ class Query:
             delay,
             capacities=speeds(capacities, most),
         )
-        work = Work(shape, sent, cost, late_column=late)
+        work = Work(shape, sent, cost, late_column=late, errors_column=errors)
         self.tasks = StateTasks(None, controller, work, kept, purge_every=purge_every)  # type: ignore[arg-type]
         self.ledger = Ledger(str(folder)).of_run(run)
         self.key, self.hashes = key, hashes

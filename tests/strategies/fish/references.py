@@ -3,15 +3,12 @@
 from fractions import Fraction
 
 from reference.fish.fish import FishReference
+from skewless.parameters import as_dict
 from skewless.strategies.fish.worker_selection import send
 
 
 def reference(strategy, n_workers, seed, **more):
-    parameters = {
-        field: getattr(strategy, field)
-        for field in strategy.__dataclass_fields__
-        if field not in ("name", "state_version")
-    }
+    parameters = as_dict(strategy)
     # The decimal fraction that is meant, so that what is equal on paper is equal.
     parameters["alpha"] = Fraction(strategy.alpha).limit_denominator(100)
     return FishReference(n_workers, seed, **parameters, **more)

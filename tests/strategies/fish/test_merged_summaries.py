@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,7 @@ from skewless.arrays import Keys
 from skewless.kernels import space_saving as ss
 from skewless.kernels.hashing import mix
 from skewless.state import copy_state, named_arrays
-from skewless.strategies.fish.merged_summaries import merged_summary
+from skewless.strategies.fish.key_frequencies import merged_summary
 
 
 @settings(deadline=None, max_examples=50)
@@ -78,13 +77,6 @@ def test_the_guarantee_survives_merging_and_more_records() -> None:
 
 def mix_all(keys: Keys) -> Keys:
     return np.array([mix(key) for key in keys], np.uint64)
-
-
-def test_bad_arguments_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="summaries must hold at least one"):
-        merged_summary([], 5)
-    with pytest.raises(ValueError, match=r"capacity must .* at most .*\(5\), not 6"):
-        merged_summary([ss.space_saving(5), ss.space_saving(8)], 6)
 
 
 def test_means_of_equal_summaries_are_the_same_to_the_last_bit() -> None:

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from reference.fish.worker_selection import least_waiting
 from skewless.kernels.bits import words_for
+from skewless.state import check_state
 from skewless.strategies.fish.worker_selection import (
     LEVELS,
     TICKS,
@@ -134,4 +135,4 @@ def test_a_worker_that_has_left_is_not_counted():
     assert times.same[0] == 1
     # The floor rises past it; else all others would be stragglers before long.
     assert times.floor[0] >= 2.5 * LEVELS - 1
-    times.check(waiting_times(np.array([1.0, np.inf, 1.0])))
+    check_state(times, waiting_times(np.array([1.0, np.inf, 1.0])))

@@ -13,6 +13,7 @@ from reference.rebalancing import mixed as reference
 from skewless.strategies.mixed import routing_table
 from skewless.strategies.mixed.compact_representation import (
     Observed,
+    Orders,
     Vectors,
     compact,
     descending_order,
@@ -24,13 +25,16 @@ from skewless.strategies.mixed.phases import Problem, attempt, new_owners, probl
 
 
 def observed(costs, owners, homes, sizes=None, rest=()) -> Observed:
+    loads = np.array(costs, np.float64)
+    states = loads if sizes is None else np.array(sizes, np.float64)
     return Observed(
         np.arange(len(costs), dtype=np.uint64),
-        np.array(costs, np.float64),
-        np.array(costs if sizes is None else sizes, np.float64),
+        loads,
+        states,
         np.array(owners, np.int32),
         np.array(homes, np.int32),
         np.array(rest, np.float64),
+        Orders(loads, states),
     )
 
 

@@ -105,8 +105,3 @@ def test_appended_records_are_as_if_they_had_entered():
         append(other, hashed)
     assert window_keys(other).tolist() == window_keys(one).tolist() == hashes.tolist()
     expect_consistent(other)
-
-
-def test_an_empty_window_is_refused():
-    with pytest.raises(ValueError, match="capacity must be at least 1, not 0"):
-        sampling_window(0)

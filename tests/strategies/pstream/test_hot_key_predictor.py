@@ -318,10 +318,3 @@ def test_the_filter_holds_exactly_the_hot_keys():
         for key in hp.hot_keys(predictor):
             bf.add(expected, np.uint64(key))
         np.testing.assert_array_equal(predictor.filter.counters, expected.counters)
-
-
-def test_bad_arguments_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"rate must be from 2\^-32 to 0.5, not 0.6"):
-        coin_synopsis(3, 0.6, 16, seed_array(1, 2))
-    with pytest.raises(ValueError, match="length must be from 2 to 32, not 1"):
-        coin_synopsis(3, 0.1, 1, seed_array(1, 2))

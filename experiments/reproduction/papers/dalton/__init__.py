@@ -6,21 +6,23 @@ reducers; the slowest stage decides. `slides` counts for it.
 What the paper does not say had to be chosen, and some verdicts depend on it: the costs of a record,
 of a partial result and of a decision (`pipeline`), and the number of workers of sections 5.2 and
 5.4, for which 64 is taken, the most of section 5.1. Where we saw a verdict change with such a
-choice, the figure has evidence that shows it.
+choice, the figure has evidence that shows it. A hot key is learned when each worker has been tried
+some twenty times, which takes 20 · n / ε of its records, and the paper measures after hours: where
+that matters, a figure of few cells takes longer streams than its size says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import SIZES, Measurement, Paper, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Size, named
 from experiments.reproduction.fitting import fitted_z
-from experiments.reproduction.papers.dalton import learning, memory
+from experiments.reproduction.papers.dalton import learning
 from experiments.reproduction.papers.dalton.pipeline import (
     EMIT,
     MERGE,
@@ -56,17 +58,6 @@ _MESSAGE = 2 * 56 * 56 * SCORE
 _FINER = 4  # parts of a slide, to see when learning has converged
 
 
-def _longer(size: Size, times: int) -> Size:
-    """Return the size with streams this many times as long, but not above the largest of ours.
-
-    A hot key is learned when each worker has been tried some twenty times, which takes 20 · n / ε
-    records of the key, whatever a second is. The paper measures after hours, so where that
-    matters a figure of few cells takes longer streams than its size says.
-    """
-    most = max(size.records, SIZES["published"].for_paper("dalton").records)
-    return size._replace(records=min(times * size.records, most))
-
-
 def _second(size: Size) -> int:
     """Return the records of a second: the paper's, or fewer in a smaller size."""
     return min(_RECORDS_PER_SECOND, size.records // _SLIDES)
@@ -84,7 +75,7 @@ def scaled(
     size: Size, *, system: str, workers: int, seed: int, stream: str, model: str, longer: int = 1
 ) -> Pipeline:
     """Return a system on a stream, by `records` or in `batches` of a second."""
-    size, batches = _longer(size, longer), model == "batches"
+    size, batches = size.longer(longer, "dalton"), model == "batches"
     return cell(
         system,
         "zipf",
@@ -113,7 +104,7 @@ def changing(
     `quadratic`: records are compared with each other, in a shorter window.
     """
     n_slides, per_period = (3, 50) if quadratic else (_WINDOW_SECONDS, 200)
-    slide = min(_RECORDS_PER_SECOND, _longer(size, 6).records // (_PERIODS * per_period))
+    slide = min(_RECORDS_PER_SECOND, size.longer(6, "dalton").records // (_PERIODS * per_period))
     window = _RECORDS_PER_SECOND * _WINDOW_SECONDS
     period = per_period * slide
     n_keys = max(1_000, 100_000 * slide * n_slides // window)
@@ -132,21 +123,15 @@ def changing(
     )
 
 
-def counting(
-    size: Size,
-    *,
-    statistics: Literal["exact", "count-min", "hybrid", "cascade"],
-    window: int,
-    seed: int,
-    z: float,
-) -> Measurement:
-    """Build the cell that measures counting keys in statistics windows of this length."""
+def counting(size: Size, *, z: float, seed: int) -> Measurement:
+    """Build the cell that measures counting keys in statistics windows of several lengths."""
     n_records = min(size.records, 2_000_000)
-    return memory.counted(statistics, stats_window=window, z=z, n_records=n_records, seed=seed)
+    windows = [length for length in (1_000, 10_000, 100_000, 1_000_000) if 2 * length <= n_records]
+    return learning.clocked_counts(z, n_records, windows, seed)
 
 
 def _of_10c(size: Size) -> tuple[int, dict[str, Any]]:
-    slide = _second(_longer(size, 4))
+    slide = _second(size.longer(4, "dalton"))
     return slide, {"z": 1.0, "n_keys": 100_000, "n_records": _SLIDES * slide}
 
 
@@ -230,15 +215,17 @@ def partitioned(
     few_keys: bool = False,
     interval: float | None = None,
     finer: bool = False,
+    averaging: str = "rewards",
 ) -> Pipeline:
     """Return a system with several partitioners, each with a stream of its own.
 
     Dalton's share what they learn every half slide, which is the interval that the adaptive
     protocol finds (section 5.4); or after `interval` seconds, 0 for never. `few_keys`: reducers
     have a tenth of the work, as with the fewest keys of Table 2. `finer`: slides have four parts,
-    whatever the partitioners: record i goes to partitioner i mod p.
+    whatever the partitioners: record i goes to partitioner i mod p. `averaging`: that of
+    Dalton.
     """
-    slide = min(_LONG_SLIDE, _longer(size, 4).records // _LONG_SLIDES)
+    slide = min(_LONG_SLIDE, size.longer(4, "dalton").records // _LONG_SLIDES)
     parts = _FINER if finer else 1
     slide = slide // parts * parts
     more: dict[str, Any] = {"merge": MERGE * 100_000 / _MOST_KEYS} if few_keys else {}
@@ -246,7 +233,7 @@ def partitioned(
     if interval is not None and system == "dalton":
         sync = max(2, int(interval * slide / _SLIDE_SECONDS)) if interval else 0
         more["exchange"] = _MESSAGE
-    return cell(
+    own = cell(
         system,
         "per-source",
         {
@@ -264,6 +251,8 @@ def partitioned(
         service=service(_WINDOW_SLIDES),
         **more,
     )
+    merged = {"averaging": averaging} if system == "dalton" and averaging != "rewards" else {}
+    return replace(own, settings={**own.settings, **merged})
 
 
 def adapting(

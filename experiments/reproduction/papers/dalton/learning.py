@@ -1,20 +1,68 @@
-"""Dalton with a forced number of hot keys (Figure 10c), and with exchanges that adapt (14b)."""
+"""Dalton's statistics by the clock (10a, 10b), forced hot keys (10c), adaptive exchanges (14b)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.cells import side_by_side
 from experiments.reproduction.figure import cell
 from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
 from skewless import registry, workloads
-from skewless.arrays import Keys, Workers
+from skewless.arrays import I64, Keys, Workers
+from skewless.plumbing.compiling import kernel
 from skewless.simulator import Sync, simulate
+from skewless.state import state_bytes
+from skewless.strategies.dalton import key_counts
 from skewless.strategies.dalton.bandit import Bandit, home_of
 from skewless.strategies.dalton.watched_keys import ALWAYS, take_row
 from skewless.strategy import AnyStrategy
+
+_STATISTICS = ("exact", "count-min", "hybrid")
+
+
+@kernel
+def _count_all(keys: Keys, counts: key_counts.KeyCounts, window: I64) -> None:
+    for i in range(keys.size):
+        if i % window == 0:
+            key_counts.forget_counts(counts)
+        key_counts.count(counts, keys[i])
+
+
+@cell
+def clocked_counts(z: float, n_records: int, windows: list[int], seed: int) -> Row:
+    """Seconds per record of each of Dalton's statistics, by the length of its window, in one run.
+
+    Its row has them as lists, with the bytes of each, and those of the first and the last window.
+    """
+    n_keys, exact_keys, epsilon, delta = 100_000, 5_000, 1 / (8 * 56), 0.05
+    stream = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
+    keys = np.concatenate(list(stream.chunks(seed)))
+
+    def empty(kind: str, window: int) -> key_counts.KeyCounts:
+        room = min(window, n_keys)  # a table has room for the keys that there are
+        if kind == "count-min":
+            return key_counts.sketched_counts(epsilon, delta, seed)
+        if kind == "hybrid" and exact_keys < room:
+            return key_counts.hybrid_counts(exact_keys, epsilon, delta, seed)
+        return key_counts.exact_counts(room)
+
+    def counter(kind: str, window: int) -> Callable[[int], object]:
+        counts = empty(kind, window)
+        return lambda i: _count_all(keys, counts, window)
+
+    both = [(kind, window) for window in windows for kind in _STATISTICS]
+    seconds = side_by_side({f"{kind} {n}": counter(kind, n) for kind, n in both}, n_times=3)
+    row: Row = {"windows": windows}
+    for kind in _STATISTICS:
+        times = [seconds[f"{kind} {window}"] / n_records for window in windows]
+        row |= {kind: times, f"{kind} shortest": times[0], f"{kind} longest": times[-1]}
+        sizes = [state_bytes(empty(kind, window)) for window in windows]
+        row |= {f"{kind} bytes": sizes, f"{kind} most bytes": sizes[-1]}
+    return row
 
 
 @dataclass(frozen=True)
@@ -28,16 +76,12 @@ class ForcedHotKeys(Pipeline):
     n_hot: int = 4
 
     def run(self) -> Row:
-        """Return the row of `Pipeline`, with the share of hot records and the values compared."""
-        share = self._share()
-        values = share * self.n_workers
+        """Return the row of `Pipeline`, with the values compared."""
+        stream = workloads.make(self.workload, **self.of)
+        keys = np.concatenate(list(stream.chunks(self.seed)))
+        values = float(np.isin(keys, _top(keys, self.n_hot)).mean()) * self.n_workers
         timed = replace(self, emit=EMIT + values * SCORE)
-        return {
-            **Pipeline.run(timed),
-            "hot_keys": self.n_hot,
-            "hot_share": share,
-            "values_per_record": values,
-        }
+        return {**Pipeline.run(timed), "values_per_record": values}
 
     def routed(self, strategy: AnyStrategy, keys: Keys) -> Workers:
         """Return the worker of each record."""
@@ -52,12 +96,6 @@ class ForcedHotKeys(Pipeline):
         out = np.full(keys.size, -1, np.int32)
         strategy.route(keys, state, out)
         return out
-
-    def _share(self) -> float:
-        """Return the share of the records that the hot keys have."""
-        stream = workloads.make(self.workload, **self.of)
-        keys = np.concatenate(list(stream.chunks(self.seed)))
-        return float(np.isin(keys, _top(keys, self.n_hot)).mean())
 
 
 @cell
@@ -128,6 +166,5 @@ def adapting(strategy: str, phase: int, interval: int, adaptive: bool, seed: int
         "intervals": last,
         "sync_seconds": times,
         "sync_intervals": intervals,
-        "late": sum(sync.n_late for sync in result.syncs),
         "window_max_load_ratio": peaks.tolist(),
     }

@@ -7,6 +7,7 @@ partial result for every key of the window, unless the key needs no merging (key
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -35,7 +36,8 @@ MERGE = 5 * UPDATE
 #: Seconds in which a partitioner reads a record and chooses its worker. With 64 workers and slides
 #: of 20 seconds one partitioner is then the bottleneck and two are not (section 5.4).
 EMIT = 3e-6
-#: Seconds to look up one worker more, for algorithms that compare all of them for each record.
+#: Seconds of one comparison more, for algorithms that need several for a record: DAGreedy scores
+#: all combiners (section 2), and Prompt sorts its batch: log2 of the batch for each record.
 SCORE = 50e-9
 
 #: Algorithms that give a key to one worker: no final aggregation.
@@ -135,10 +137,6 @@ class Pipeline:
         stable = slice(max(n // 2, n - self.n_slides), None)  # the last window
         fair = counts[:, slides.TOTAL] / self.n_workers
         return {
-            "strategy": self.strategy,
-            "workers": self.n_workers,
-            "reducers": self.reducers,
-            "slides": n,
             "throughput": float(self.slide / seconds[stable].mean()),
             "combiner_limit": _rate(self.slide, combiners[stable]),
             "reducer_limit": _rate(self.slide, at_reducers[stable]),
@@ -253,8 +251,7 @@ def cell(
         "n_workers": n_workers,
         "merging": merging,
         "reducers": reducers,
-        # DAGreedy scores every combiner for each record (section 2).
-        "emit": EMIT + n_workers * SCORE if system == "dagreedy" else EMIT,
+        "emit": EMIT + SCORE * {"dagreedy": n_workers, "prompt": math.log2(slide)}.get(system, 0),
         **{"slide": slide, "n_slides": n_slides, "n_sources": n_sources, "sync": sync},
         "batches": batches,
     }

@@ -42,7 +42,7 @@ class Held(NamedTuple):
     merged: Ints  # by reducer: pairs
     loads: Ints  # by worker, over the recent slides
     squares: Floats  # by worker
-    totals: Ints  # pairs, keys
+    totals: Ints  # pairs, keys, merged pairs
 
 
 def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
@@ -54,25 +54,17 @@ def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
         np.zeros(int(reducers.max(initial=0)) + 1, np.int64),
         np.zeros(n_workers, np.int64),
         np.zeros(n_workers),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
     )
 
 
 @kernel
 def _most(values: NDArray[Any]) -> F64:
-    """Return the largest of the values, which are at least 0."""
+    """Return the largest of the values."""
     most = values[0]
     for i in range(1, values.size):
         most = max(most, values[i])
     return most
-
-
-@kernel
-def _sum(values: Ints) -> I64:
-    total = np.int64(0)
-    for i in range(values.size):
-        total += values[i]
-    return total
 
 
 @kernel
@@ -90,6 +82,7 @@ def _widen(window: Held, shape: Shape, key: I64, by: I64) -> None:
     window.totals[1] += np.int64(width + by == 1 and by == 1) - np.int64(width == 1 and by == -1)
     more = _merges(width + by, shape.split_only) - _merges(width, shape.split_only)
     window.merged[window.reducers[key]] += more
+    window.totals[2] += more
 
 
 @kernel
@@ -115,9 +108,9 @@ def count_slides(keys: Ints, workers: Workers, shape: Shape, window: Held, out: 
             if window.records[pair] == 1:
                 _widen(window, shape, keys[i], 1)
         out[slide, PEAK] = _most(window.loads)
-        out[slide, TOTAL] = _sum(window.loads)
+        out[slide, TOTAL] = min(slide + 1, shape.recent) * size
         out[slide, MERGED_PEAK] = _most(window.merged)
-        out[slide, MERGED] = _sum(window.merged)
+        out[slide, MERGED] = window.totals[2]
         out[slide, PAIRS] = window.totals[0]
         out[slide, KEYS] = window.totals[1]
         out[slide, WATCHED] = window.widths[shape.watched]

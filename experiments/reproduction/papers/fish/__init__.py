@@ -1,16 +1,6 @@
 """FISH: figures 2 to 4 and 9 to 20 of Huang, "Efficient time-evolving stream processing at scale".
 
-`texts.toml` says what the streams are. Sections 6.2 to 6.5 simulate. They do not say how long a
-record takes, or what a source does when a worker has too much to do. Here there are four sources, a
-record takes 0.1 ms, all records are there at the start, and a source waits while the queue of its
-worker is full. So the time until the last record is done shows imbalance at any time, not only at
-the end.
-
-The topology on Storm (figures 18 to 20) has 32 sources and 128 workers. The authors state no times
-and no limits, so these are chosen. A record takes a worker 0.4 ms: the hottest key alone then holds
-FG near the published throughput. The sources can just keep all workers busy, and each has at most
-16 records under way, as Storm limits the pending ones. The factors depend on these choices: figure
-19 shows one other.
+`texts.toml` says what the streams are, and what the models assume.
 """
 
 from __future__ import annotations
@@ -20,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Paper, Points, Size, named, read_toml
+from experiments.reproduction.figure import Paper, Size, named, read_toml
 from experiments.reproduction.fitting import fitted_z
-from experiments.reproduction.table import Entry, Table
+from experiments.reproduction.table import Entry
 
 _SERVICE = 1e-4  # seconds
 _QUEUE = 1_024  # records; the queue of a Storm executor
@@ -137,16 +127,4 @@ def _fluctuation(entry: Entry) -> float:
     return (max(seconds) - min(seconds)) * len(seconds) / sum(seconds)
 
 
-def _by_batch(table: Table) -> Mapping[str, Points]:
-    return {
-        f"FISH, worker {seed}": [
-            (i + 1, 1.0 / rate)
-            for i, rate in enumerate(table.series("window_throughput", curve="FISH", seed=seed))
-        ]
-        for seed in table.values("seed", curve="FISH")
-    }
-
-
-PAPER = Paper(
-    "fish", "FISH", named(simulated, batches), columns=named(_fluctuation), curves=named(_by_batch)
-)
+PAPER = Paper("fish", "FISH", named(simulated, batches), columns=named(_fluctuation))

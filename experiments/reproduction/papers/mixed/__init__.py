@@ -7,13 +7,12 @@ keys, so a smaller bound on the table, and most of them another z.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Size, named
 from experiments.reproduction.fitting import fitted_z, same_head
 from experiments.reproduction.papers.mixed.planning import (
     N_KEYS,
@@ -254,24 +253,6 @@ def _enough(table: Table, **axes: Any) -> float:
     return float(next(fitting, bounds[-1]))
 
 
-def _distributions(table: Table) -> Mapping[str, Points]:
-    """Return the share of workers (y) whose load is at most x times the mean."""
-    found: dict[str, Points] = {}
-    for case, axis, column, name in (
-        ("by workers", "workers", "average_loads", "{} workers"),
-        ("by keys", "keys", "average_loads", "{} keys"),
-        ("cascade", "workers", "loads", "cascade, {} workers"),
-    ):
-        for x in table.values(axis, case=case):
-            loads = np.sort(table.series(column, case=case, seed=1, **{axis: x}))
-            if case == "cascade":
-                loads = loads / loads.mean()
-            shares = (np.arange(loads.size) + 1) / loads.size
-            points = list(zip(loads.tolist(), shares.tolist(), strict=True))
-            found[name.format(f"{x:g}")] = points
-    return found
-
-
 PAPER = Paper(
     "mixed",
     "Mixed",
@@ -285,5 +266,4 @@ PAPER = Paper(
         **named(_spread, _early_entries, _late_share),
     },
     calls=named(_enough),
-    curves=named(_distributions),
 )

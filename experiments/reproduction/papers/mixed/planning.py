@@ -191,7 +191,6 @@ def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
     mean = float(counted_loads.mean())
     out: Row = {
         "average_loads": (counted_loads.mean(axis=0) / mean).tolist(),
-        "skewness_met": float((counted_loads.max(axis=1) / mean).mean()),
     }
     if not rows:
         return out
@@ -202,7 +201,6 @@ def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
         "planned": len(planned),
         "entries": [row["entries"] for row in rows],
         "entries_last": rows[-1]["entries"],
-        "moved_total": float(sum(row["moved"] for row in later)),
     }
     for name in ("moved", "moves", "attempts", "placed", "steps"):
         values = [row[name] for row in planned]

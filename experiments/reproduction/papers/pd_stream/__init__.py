@@ -2,25 +2,7 @@
 
 The axes of a cell have the paper's numbers; a smaller size measures fewer workers and records.
 
-How far the fullest worker is above the mean does not depend on the length of the stream where a
-strategy levels the loads: it is some records. Shorter streams are therefore compared in records
-(`excess`), and shown as the imbalance that these would be in a stream of the published length
-(`as_published`).
-
-Figures 4 to 7 are in virtual time. Eight sources, as in Table VI, each with a bounded number of
-records under way, as Storm has it; n workers; four reducers that merge the partial results of a
-window before the next one begins. A worker takes as long for a record as 16 workers need for
-Pd-Stream's published 445 records per second on DS: absolute numbers are therefore no claims. What
-merging costs is not published: here it is a twentieth of that per replica.
-
-While results are merged, sources wait, which the time that a record spends at its worker does not
-show. Latency is therefore the number of records under way divided by the throughput, by Little's
-law. The number cancels out in all claims. So the latency of Figure 4 holds no more than the
-throughput of Figure 6. Other models give another order of Pd-Stream and W-Choices: see its `why`.
-
-Figure 12 counts what grouping costs, in copies of keys and table entries: the kilobytes of a JVM
-depend on the program. Figure 13 has a clock, and counts workers looked at. A copy is one key on one
-worker in a window of 10,000 records.
+What the models assume is said in `texts.toml`.
 """
 
 from __future__ import annotations
@@ -32,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
-from experiments.reproduction.fitting import fitted_z
+from experiments.reproduction.figure import Measurement, Paper, Size, named
+from experiments.reproduction.fitting import fitted_keys, fitted_z
 from experiments.reproduction.papers.pd_stream import counting
 from experiments.reproduction.table import Entry, Table
 
 #: Instances of `v_project`, the operator before the grouping (Table VI).
 SOURCES = 8
-#: The streams of Table V: records, keys, and the share of the first key.
+#: The streams of Table V: records, distinct keys, and the share of the first key.
 STREAMS = {"DS": (12_000_000, 2_400_000, 0.202), "HT": (67_000_000, 2_200_000, 0.085)}
 _SYNTHETIC_KEYS = _SYNTHETIC_RECORDS = 10_000_000
 # Replication depends on the length of a stream. Cells with a published number may therefore be
@@ -54,14 +36,30 @@ _TABLE_III = (
 )  # fmt: skip
 
 
-def stream_of(stream: str, z: float, n_records: int) -> dict[str, Any]:
-    """Return the parameters of the Zipf stream for one of Table V, or of a synthetic one."""
+def stream_of(
+    stream: str, z: float, n_records: int, drifting: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Return the workload for a stream of Table V, or a synthetic one, and its parameters.
+
+    No Zipf stream has the keys of DS and the share of its first key: what is not of that key is
+    Zipf with z = 1.0, the least of Table IV. `drifting`: it gets other hot keys eight times, all at
+    once; DS another first key.
+    """
     if not stream:
         n_records = min(_SYNTHETIC_RECORDS, n_records)
-        return {"z": z, "n_keys": _SYNTHETIC_KEYS, "n_records": n_records}
-    published, n_keys, top_share = STREAMS[stream]
+        return "zipf", {"z": z, "n_keys": _SYNTHETIC_KEYS, "n_records": n_records}
+    published, n_distinct, share = STREAMS[stream]
     n_records = min(published, n_records)
-    return {"z": fitted_z(n_keys, top_share), "n_keys": n_keys, "n_records": n_records}
+    period = max(1, n_records // (_N_PERIODS if drifting else 1))
+    if stream == "DS":
+        n_keys = fitted_keys(n_distinct, round((1 - share) * published), z=1.0)
+        of = {"z": 1.0, "n_keys": n_keys, "n_records": n_records}
+        return "burst", {**of, "period": period, "duration": period, "share": share}
+    n_keys = fitted_keys(n_distinct, published, share=share)
+    of, z = {"n_keys": n_keys, "n_records": n_records}, fitted_z(n_keys, share)
+    if drifting:
+        return "shifting-zipf", {**of, "z_min": z, "z_max": z, "period": period}
+    return "zipf", {**of, "z": z}
 
 
 def simulated(
@@ -83,19 +81,17 @@ def simulated(
 
     `long`: as long as published even at the quick size. `part`: as many times shorter. `timing`: in
     virtual time, with what this changes. `knows_all`: it knows the whole stream ahead.
-    `drifting`: the stream gets other hot keys eight times, all at once.
+    `drifting`: as in `stream_of`.
     """
-    of = stream_of(stream, z, size.records * (_LONGER if long else 1) // part)
+    n_records = size.records * (_LONGER if long else 1) // part
+    workload, of = stream_of(stream, z, n_records, drifting)
     window = 1_000_000 if long else 10_000
-    if drifting:
-        z, period = of.pop("z"), of["n_records"] // _N_PERIODS
-        of |= {"z_min": z, "z_max": z, "period": max(1, period)}
-        window = min(window, period)
+    window = min(window, of["period"]) if drifting else window
     clock = {"service": _SERVICE, "pending": _PENDING, "merge": _SERVICE / 20}
     clock |= {"reducers": 4, "unmerged": 1}
     return Simulation(
         strategy,
-        "shifting-zipf" if drifting else "zipf",
+        workload,
         of=of,
         n_workers=min(workers, size.workers),
         seed=seed,
@@ -106,26 +102,15 @@ def simulated(
     )
 
 
-def routers(size: Size, *, strategy: str, stream: str, workers: int, seed: int) -> Measurement:
-    """Build the cell that counts how many workers a source looks at for a record."""
-    of = stream_of(stream, 0.0, size.records)
-    return counting.counted_looks(strategy, of, min(workers, size.workers), SOURCES, seed)
-
-
-def clocked_routes(
-    size: Size, *, strategies: list[str], stream: str, workers: int, seed: int
+def counted(
+    size: Size, *, cell: str, workers: int, seed: int, stream: str = "", z: float = 0.0, **own: Any
 ) -> Measurement:
-    """Build the cell that measures how long a source takes for a record, all of them in one run."""
-    of = stream_of(stream, 0.0, size.records)
-    return counting.clocked_routes(strategies, of, min(workers, size.workers), SOURCES, seed)
-
-
-def cold_replicas(
-    size: Size, *, strategy: str, workers: int, seed: int, stream: str = "", z: float = 0.0
-) -> Measurement:
-    """Return which part of the replicas belongs to keys that are never hot."""
-    of = stream_of(stream, z, size.records)
-    return counting.cold_replicas(strategy, of, min(workers, size.workers), SOURCES, seed)
+    """Build a cell of `counting` that routes a stream."""
+    workload, of = stream_of(stream, z, size.records)
+    n_workers = min(workers, size.workers)
+    common = {"workload": workload, "of": of, "n_workers": n_workers, "n_sources": SOURCES}
+    measurement: Measurement = getattr(counting, cell)(**common, seed=seed, **own)
+    return measurement
 
 
 def sampling(size: Size, *, alpha: int, seed: int) -> Measurement:
@@ -143,8 +128,8 @@ def probabilities(size: Size, *, confidence: float, seed: int) -> Measurement:
 
 def distinct(size: Size, *, z: float, seed: int) -> Measurement:
     """Return the keys of a synthetic stream."""
-    of = stream_of("", z, size.records)
-    return counting.distinct(z, _SYNTHETIC_KEYS, of["n_records"], _SYNTHETIC_RECORDS, seed)
+    n_records = min(size.records, _SYNTHETIC_RECORDS)
+    return counting.distinct(z, _SYNTHETIC_KEYS, n_records, _SYNTHETIC_RECORDS, seed)
 
 
 def _excess(entry: Entry) -> float:
@@ -197,21 +182,10 @@ def _off(table: Table, **axes: Any) -> float:
     )
 
 
-def _by_window(
-    table: Table, stream: str, strategies: list[str], latency: bool = False
-) -> Mapping[str, Points]:
-    found: dict[str, Points] = {}
-    for strategy in strategies:
-        rates = _over_time(table, stream=stream, strategy=strategy)
-        values = [1e3 * SOURCES * _PENDING / rate for rate in rates] if latency else rates
-        found[strategy] = list(enumerate(values, start=2))
-    return found
-
-
 PAPER = Paper(
     "pd-stream",
     "Pd-Stream",
-    named(simulated, routers, clocked_routes, cold_replicas, sampling, probabilities, distinct),
+    named(simulated, counted, sampling, probabilities, distinct),
     columns={
         **named(_excess, _as_published),
         # If the window of 2n records is scanned as well.
@@ -221,5 +195,4 @@ PAPER = Paper(
         "keys_off": lambda entry: abs(float(entry.row["keys"] / entry.row["expected_keys"]) - 1),
     },
     calls=named(_held, _variation, _ahead, _peak_latency, _off),
-    curves=named(_by_window),
 )

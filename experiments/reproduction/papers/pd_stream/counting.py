@@ -16,18 +16,12 @@ import numpy as np
 from benchmarks.records import Row
 from experiments.reproduction.cells import side_by_side
 from experiments.reproduction.figure import cell
-from experiments.reproduction.fitting import fitted_z, harmonic
+from experiments.reproduction.fitting import expected_keys, fitted_z
 from skewless import registry, workloads
-from skewless.arrays import Workers
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT, find_slot, get
 from skewless.kernels.space_saving import is_hot
 from skewless.state import copy_state
-from skewless.strategies.cascade import Cascade
-from skewless.strategies.cascade.counting import is_heavy
-from skewless.strategies.cascade.heavy_keys import find as find_heavy
-from skewless.strategies.cascade.heavy_keys import first_place
-from skewless.strategies.cascade.state import following, home_of, stride_of
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import row_of
 from skewless.workloads.zipf import Zipf
@@ -69,39 +63,17 @@ def _of_pd_stream(state: Any, key: np.uint64) -> int:
     return size + (state.loads.size if state.needed[count] > size else 0)
 
 
-def _of_cascade(state: Any, key: np.uint64) -> int:
-    """The workers in use by a heavy key; the way along the order to the worker of a light one."""
-    hashed = np.uint64(seeded(key, state.seed[0]))
-    place = find_heavy(state.heavy, first_place(state.heavy, hashed), key)
-    if place != ABSENT and is_heavy(state, place):
-        return int(state.cursors["reach"][place])
-    out: Workers = np.empty(1, np.int32)
-    Cascade().route(np.array([key]), copy_state(state), out)
-    at, stride, n_looks = home_of(state, hashed), stride_of(state, hashed), 1
-    while at != out[0]:
-        at = following(at, stride, state.levels.size)
-        n_looks += 1
-    return n_looks
-
-
 _LOOKS: dict[str, Looks] = {
     "pkg": lambda state, key: 2,
     "w-choices": _of_w_choices,
     "dagreedy": _of_dagreedy,
     "dalton": _of_dalton,
     "pd-stream": _of_pd_stream,
-    "cascade": _of_cascade,
 }
 
 
 def _n_bits(words: Any) -> int:
     return int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())
-
-
-def _cascade_entries(state: Any) -> int:
-    reaches = state.cursors["reach"]
-    n_places = state.heavy.counts.size
-    return sum(int(reaches[p]) for p in range(n_places) if is_heavy(state, p))
 
 
 #: From a state: entries (key, worker) or counters of keys that a source needs to route hot keys.
@@ -113,13 +85,13 @@ _ENTRIES: dict[str, Callable[[Any], int]] = {
         (state.hot.keys.size - state.hot.n_free[0]) * state.window.loads.size
     ),
     "pd-stream": lambda state: int(state.sizes[state.window.counts > 0].sum()),
-    "cascade": _cascade_entries,
 }
 
 
 @cell
 def counted_looks(
     strategy: str,
+    workload: str,
     of: Mapping[str, Any],
     n_workers: int,
     n_sources: int,
@@ -132,11 +104,9 @@ def counted_looks(
     Its row has `looks`, the mean number of workers looked at for a record; `entries`, those of
     its routing table at the end of the stream; and `window_keys`, the mean number of distinct keys
     in a window of all sources.
-
-    `of`: parameters of the workload `zipf`.
     """
     own = registry.make(strategy)
-    stream = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    stream = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
     keys = np.ascontiguousarray(stream[::n_sources])
     state = own.start(n_workers, seed)
     # The first half teaches the strategy which keys are hot.
@@ -150,21 +120,24 @@ def counted_looks(
     n_windows = stream.size // window
     windows = [*stream[: n_windows * window].reshape(n_windows, -1)] or [stream]
     return {
-        "strategy": strategy,
         "workers": n_workers,
         "looks": float(np.mean(looks)),
         "entries": _ENTRIES[strategy](state),
-        "sources": n_sources,
         "window_keys": float(np.mean([np.unique(part).size for part in windows])),
     }
 
 
 @cell
 def clocked_routes(
-    strategies: list[str], of: Mapping[str, Any], n_workers: int, n_sources: int, seed: int
+    strategies: list[str],
+    workload: str,
+    of: Mapping[str, Any],
+    n_workers: int,
+    n_sources: int,
+    seed: int,
 ) -> Row:
     """Seconds per record of one source, by strategy, for pieces of the second half of a stream."""
-    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))[::n_sources]
+    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))[::n_sources]
     half, n_pieces = keys.size // 2, 11
     pieces = np.array_split(np.ascontiguousarray(keys[half:]), n_pieces + 1)
 
@@ -194,7 +167,6 @@ def sampling(alpha: int, n_workers: int, n_records: int, seed: int) -> Row:
     # Between two of its records, windows without the key end at all records beyond `length`.
     away = np.maximum(0, np.diff(places) - length)
     return {
-        "alpha": alpha,
         "missed": float(away.sum() / (places[-1] - places[0])),
         "expected": (1 - theta) ** length,
         "limit": math.exp(-alpha),
@@ -219,24 +191,15 @@ def distinct(z: float, n_keys: int, n_records: int, n_published: int, seed: int)
     return {
         "keys": int(np.unique(ranks).size),
         "top_share": float((ranks == 1).mean()),
-        "expected_keys": _expected(z, n_keys, n_records),
-        "expected_published": _expected(z, n_keys, n_published),
+        "expected_keys": expected_keys(z, n_keys, n_records),
+        "expected_published": expected_keys(z, n_keys, n_published),
     }
-
-
-def _expected(z: float, n_keys: int, n_records: int) -> float:
-    """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
-    n_exact = min(n_keys, 10_000)
-    edges = np.unique(np.geomspace(n_exact + 1, n_keys + 1, 20_000).astype(np.int64))
-    ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])
-    sizes = np.concatenate([np.ones(n_exact), np.diff(edges)])
-    shares = ranks**-z / harmonic(n_keys, z)
-    return float((sizes * -np.expm1(n_records * np.log1p(-shares))).sum())
 
 
 @cell
 def cold_replicas(
     strategy: str,
+    workload: str,
     of: Mapping[str, Any],
     n_workers: int,
     n_sources: int,
@@ -247,10 +210,8 @@ def cold_replicas(
 
     A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`, and
     the replication of all keys.
-
-    `of`: parameters of the workload `zipf`.
     """
-    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
     own = registry.make(strategy)
     workers = np.empty(keys.size, np.int32)
     for source in range(n_sources):
@@ -263,8 +224,6 @@ def cold_replicas(
     beyond_one = np.bincount(pairs // n_workers) - 1
     cold = counts < max(3.0, cold_share * keys.size)
     return {
-        "strategy": strategy,
-        "workers": n_workers,
         "replication": float(pairs.size / counts.size),
         "cold_part": float(beyond_one[cold].sum() / max(1, beyond_one.sum())),
     }

@@ -20,7 +20,6 @@ from skewless.strategy import Rebalances
 
 R = 7  # a long run has so many heads
 _LENGTH = 16
-_WORKERS = 2**R // 16  # Cascade's threshold 1 / (8n) is then f = 2p = 2^(1 − r)
 #: Parts of the keys, the most frequent first.
 PARTS = (0.01, 0.03, 0.08, 0.2, 0.24, 0.5)
 _OF_ONE_KEY = 100  # records that a key with a share of f has in a window
@@ -50,7 +49,7 @@ def predicted_hot_keys(
         if begin or keys.size <= window:
             counts += _count(keys[part], called[part], f)
     steps = finder.steps(keys.size)
-    row: Row = {"predictor": kind, "records": int(keys.size), "memory": memory}
+    row: Row = {}
     for unit, (found, hot, both, near) in zip(("key", "record"), counts.tolist(), strict=True):
         row[f"{unit}_precision"] = both / found if found else 1.0
         row[f"{unit}_recall"] = both / hot if hot else 1.0
@@ -192,28 +191,6 @@ def coin_trials(
 
 
 @cell
-def cascade_trials(
-    n_each: int, n_trials: int, between: int, n_workers: int = _WORKERS, seed: int = 1
-) -> Row:
-    """Trials in which Cascade sees one key among strangers, each of which comes once.
-
-    Its row has the share of trials after which the key is heavy.
-
-    `between`: strangers after each record of the key.
-    """
-    strategy = registry.make("cascade")
-    places = np.arange(n_each * (1 + between)) % (1 + between)
-    keys = np.where(places == 0, 1, np.arange(2, places.size + 2)).astype(np.uint64)
-    out = np.empty(keys.size, np.int32)
-    found = 0
-    for trial in range(n_trials):
-        state = strategy.start(n_workers, seed + trial)
-        strategy.route(keys, state, out)
-        found += bool((rivals.heavy_in_cascade(state) == 1).any())
-    return {"heavy": found / n_trials}
-
-
-@cell
 def aggregation(
     strategy: str,
     workload: str,
@@ -254,8 +231,6 @@ def aggregation(
         n_waiting += waiting
         seconds += waiting * partial * merge / reducers
     return {
-        "strategy": strategy,
-        "workers": n_workers,
         "partial_results": n_partial / keys.size,
         "waiting_share": n_waiting / keys.size,
         "merge_seconds": seconds / keys.size,

@@ -1,24 +1,22 @@
 """Predictors of hot keys behind one call: which of these records have a hot key when they come?
 
 PStream's coins, count-min and adaptive count-min come from `strategies.pstream`, the fading of
-FISH from `strategies.fish`, SpaceSaving from the kernels, and the counters of Cascade from its
-routing. All are asked before they count the record.
+FISH from `strategies.fish`, and SpaceSaving from the kernels. All are asked before they count the
+record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from skewless import registry
 from skewless.arrays import Bytes, Floats, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.state import COUNT_EVERY, CascadeState
 from skewless.strategies.fish.key_frequencies import (
     KeyFrequencies,
     fade,
@@ -29,7 +27,7 @@ from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import hot_key_predictor as coins
 from skewless.strategies.pstream.coin_synopsis import heads
 
-KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading", "cascade")
+KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading")
 
 #: Bytes that a design needs, whatever our own arrays take.
 _COUNTER = 4
@@ -39,7 +37,6 @@ _ROWS = 5  # of a sketch, δ = 1 %
 _SLOTS = 4  # of the adaptive sketch
 _EPOCH = 1_000  # of FISH
 _ALPHA = 0.2
-_PIECE = 250  # records that Cascade routes before its heavy keys are looked at again
 
 
 class Predictor(NamedTuple):
@@ -63,13 +60,10 @@ def synopsis_bytes(f: float) -> int:
 def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predictor:
     """Return a predictor of keys above a share `f` that takes no more than `memory` bytes.
 
-    The size of the coins follows from f, and that of Cascade from its workers: as many as make its
-    threshold 1 / (8n) the nearest to f.
+    The size of the coins follows from f.
     """
     if kind == "coins":
         return _coins(f, seed)
-    if kind == "cascade":
-        return _cascade(f, seed)
     capacity = max(1, memory // _COUNTED_KEY)
     if kind == "space-saving":
         summary = _Summary(space_saving(capacity), np.array([f]))
@@ -139,34 +133,3 @@ def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
         unit = state.summary.unit[0]
         hot[i] = (offer(state.summary, keys[i], 1.0) - 1.0) * unit > above
         state.n_in_epoch[0] += 1
-
-
-def heavy_in_cascade(state: CascadeState) -> Keys:
-    """Return the keys that this source of Cascade calls heavy."""
-    counts = state.heavy.counts
-    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers["heavy"])]
-    return keys
-
-
-def _cascade(f: float, seed: int) -> Predictor:
-    """Build a predictor from the heavy keys of Cascade, which are read every few records.
-
-    A record takes a hash and its spot; a heavy one, and one in sixteen others, a bucket as well.
-    """
-    strategy: Any = registry.make("cascade")
-    state = strategy.start(max(1, round(1 / (8 * f))), seed)
-    n_heavy: list[int] = []
-
-    def observe(keys: Keys, hot: Bytes) -> None:
-        out = np.empty(min(_PIECE, keys.size), np.int32)
-        for begin in range(0, keys.size, _PIECE):
-            piece = keys[begin : begin + _PIECE]
-            hot[begin : begin + piece.size] = np.isin(piece, heavy_in_cascade(state))
-            strategy.route(piece, state, out[: piece.size])
-        n_heavy.append(int(hot[: keys.size].sum()))
-
-    def steps(n: int) -> float:
-        heavy = sum(n_heavy)
-        return 2.0 * n + heavy + (n - heavy) / COUNT_EVERY
-
-    return Predictor(observe, steps)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.apps.records.stream_files import event_times, write_stream_pieces
-from skewless.apps.tpch.generating import TpchStream
+from skewless.apps.tpch_tables import TpchStream
 from skewless.arrays import Ints
-from skewless.parameters import check_types, require
-from skewless.workloads import ShiftingZipf
+from skewless.parameters import check_types, require, require_count
+from skewless.workloads import CHUNK_SIZE, ShiftingZipf
 
 #: The columns of `DriftingWords`, as Spark spells a schema.
 SCHEMA = "ts timestamp, word string"
@@ -56,30 +56,16 @@ class DriftingWords:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("n_batches", "n_files", "n_periods", "seconds"):
-            require(self, name, getattr(self, name) >= 1, "at least 1")
+        require_count(self, "n_batches", "n_files", "n_periods", "seconds")
         n_pieces = self.n_batches * self.n_files
         require(self, "n_records", self.n_records >= n_pieces, f"at least 1 per file, {n_pieces}")
         require(self, "seed", self.seed >= 0, "at least 0")
 
     def write(self, folder: Path) -> None:
         """Write the files; Spark reads them in the order of their times of modification."""
-        write_stream_pieces(self._pieces(), self.n_records, folder, self.n_batches, self.n_files)
-
-    def _pieces(self) -> Iterator[pa.Table]:
-        stream = ShiftingZipf(
-            z_min=self.z,
-            z_max=self.z,
-            n_keys=self.n_words,
-            n_records=self.n_records,
-            period=-(-self.n_records // self.n_periods),
-        )
-        begin = 0
-        for ranks in stream.ranks(self.seed):
-            times = event_times(self.n_records, self.seconds, begin, begin + ranks.size)
-            texts = pa.array(ranks).cast(pa.string())
-            yield pa.table({"ts": times, "word": pc.binary_join_element_wise("w", texts, "")})
-            begin += ranks.size
+        kind = _Kind(_words, self.n_words, self.z)
+        pieces = _pieces(kind, self.n_records, self.n_periods, self.seconds, self.seed, CHUNK_SIZE)
+        write_stream_pieces(pieces, self.n_records, folder, self.n_batches, self.n_files)
 
 
 def write_generated(kind: str, folder: Path, n_records: int) -> None:
@@ -97,18 +83,20 @@ def write_generated(kind: str, folder: Path, n_records: int) -> None:
             n_records=n_records, n_batches=_N_BATCHES, n_files=FILES_PER_BATCH, seconds=_SECONDS
         ).write(folder)
         return
-    pieces = _pieces(_KINDS[kind], n_records)
+    pieces = _pieces(_KINDS[kind], n_records, 5, _SECONDS, 0, PIECE)
     write_stream_pieces(pieces, n_records, folder, _N_BATCHES, FILES_PER_BATCH)
 
 
-def fewest_records(kind: str) -> int:
-    """Compute the fewest records of a kind with which no file is empty."""
-    return TpchStream.fewest(FILES_PER_BATCH) if kind == "tables" else N_FILES
+def allowed_records(kind: str) -> tuple[int, int]:
+    """Return the fewest records of a kind with which no file is empty, and the most records."""
+    if kind == "tables":
+        return TpchStream.fewest(FILES_PER_BATCH), _MOST_ITEMS
+    return N_FILES, _MOST_RECORDS
 
 
-def most_records(kind: str) -> int:
-    """Look up the most records of a kind."""
-    return _MOST_ITEMS if kind == "tables" else _MOST_RECORDS
+def _words(rng: _Rng, ranks: Ints) -> dict[str, Any]:
+    texts = pa.array(ranks).cast(pa.string())
+    return {"word": pc.binary_join_element_wise("w", texts, "")}
 
 
 def _trades(rng: _Rng, symbols: Ints) -> dict[str, Any]:
@@ -185,16 +173,23 @@ _KINDS = {
 }
 
 
-def _pieces(kind: _Kind, n_records: int) -> Iterator[pa.Table]:
+def _pieces(
+    kind: _Kind, n_records: int, n_periods: int, seconds: int, seed: int, size: int
+) -> Iterator[pa.Table]:
+    """Yield the records, this many at a time; the hot keys are drawn anew in each period."""
     n_ranks = n_records * kind.per_record
     stream = ShiftingZipf(
-        z_min=kind.z, z_max=kind.z, n_keys=kind.n_keys, n_records=n_ranks, period=-(-n_ranks // 5)
+        z_min=kind.z,
+        z_max=kind.z,
+        n_keys=kind.n_keys,
+        n_records=n_ranks,
+        period=-(-n_ranks // n_periods),
     )
     begin = 0
-    for number, ranks in enumerate(stream.ranks(0, PIECE * kind.per_record)):
+    for number, ranks in enumerate(stream.ranks(seed, size * kind.per_record)):
         end = begin + ranks.size // kind.per_record
         columns = kind.make(np.random.default_rng(number), ranks)
-        yield pa.table({"ts": event_times(n_records, _SECONDS, begin, end), **columns})
+        yield pa.table({"ts": event_times(n_records, seconds, begin, end), **columns})
         begin = end
 
 

@@ -26,17 +26,12 @@ def event_times(n_records: int, seconds: int, begin: int = 0, end: int | None = 
     return pa.array(times, pa.timestamp("us", "UTC"))
 
 
-def write_stream_files(table: pa.Table, folder: Path, n_batches: int, n_files: int) -> None:
-    """Write a table as micro-batches of `n_files` files; Spark orders them by modification time."""
-    write_stream_pieces([table], table.num_rows, folder, n_batches, n_files)
-
-
 def write_stream_pieces(
     pieces: Iterable[pa.Table], n_records: int, folder: Path, n_batches: int, n_files: int
 ) -> None:
-    """Write the files of `write_stream_files` from tables that follow each other.
+    """Write micro-batches of `n_files` files, which Spark orders by their modification time.
 
-    Only one of the tables is in memory. Together they have `n_records` rows.
+    Of the tables, which follow each other and have `n_records` rows together, one is in memory.
     """
     folder.mkdir(parents=True)
     waiting = iter(pieces)

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.applications.options import RunOptions, WindowOptions, taking
-from skewless.cli.applications.run import TABLES, run_application
+from skewless.cli.applications.run import (
+    TABLES,
+    RunOptions,
+    WindowOptions,
+    run_application,
+    taking,
+)
 from skewless.cli.option import option
 
 if TYPE_CHECKING:
@@ -29,11 +34,6 @@ def _made(place: str, *fields: Any) -> Callable[[Any, dict[str, Any]], Any]:
         return getattr(import_module(f"skewless.apps.{module}"), name)(*fields, **settings)
 
     return make
-
-
-@run.callback()
-def _run() -> None:
-    """Run an application on Spark."""
 
 
 @run.command()

@@ -1,27 +1,30 @@
-"""What `skewless run` does for every application: check, start Spark, run, show."""
+"""What `skewless run` does for every application: options, check, start Spark, run, show."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+import typer
 from rich.table import Table
 
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input, stopped
-from skewless.cli.applications.options import RunOptions
 from skewless.cli.live import serving
-from skewless.cli.needs import needing_bokeh
-from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
 from skewless.cli.screen import console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, path_text, seed_number, whole
 
 if TYPE_CHECKING:
     from skewless.apps.computation import Computation
     from skewless.apps.records.inputs import Input
-    from skewless.apps.tpch.tables import TableFiles
+    from skewless.apps.tpch_tables import TableFiles
 
     Found = Input | TableFiles
 
@@ -30,6 +33,107 @@ _LONGEST_CELL = 80
 #: The kind of records that is several tables.
 TABLES = "tables"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+DELIMITER = typer.Option(
+    "--delimiter",
+    help=r"The character between the columns of CSV files, like ';' or '\t'; "
+    "a comma if not given, and a tab for .tsv.",
+)
+
+
+def _option(default: Any, help: str, *names: str) -> Any:
+    """Declare a field that is an option: its default, its help, and its name if that differs."""
+    return field(default=default, metadata={"option": typer.Option(*names, help=help)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where the records come from, how they are routed, and where the results go."""
+
+    input_: str | None = _option(
+        None, "A file or folder: Parquet, CSV, JSON lines or text.", "--input"
+    )
+    generate: str | None = _option(
+        None, "Instead of --input: make this many records, the same each time."
+    )
+    strategy: str | None = _option(
+        None,
+        "A name, or module:Class for your own; or auto, plain or local, as in "
+        "`aggregate`, but not for self-join and tpch-q5. "
+        "If not given: cascade-ahead, but mixed for self-join and tpch-q5.",
+    )
+    set_: list[str] | None = _option(None, "Set a strategy parameter: name=value.", "--set")
+    workers: int = _option(8, "Number of workers.")
+    stream: bool = _option(False, "Read the folder as a stream, until all is read.", "--stream")
+    output: str | None = _option(
+        None, "Folder for all results, as Parquet; without it, 20 are shown."
+    )
+    checkpoint: str | None = _option(
+        None, "Folder for the state of the stream; the next run resumes from it."
+    )
+    format_: str = _option(
+        "auto", "parquet, csv, jsonl or text; auto uses the file name.", "--format"
+    )
+    delimiter: str | None = field(default=None, metadata={"option": DELIMITER})
+    files_per_batch: int | None = _option(
+        None, "Files per micro-batch; all that there are if not given."
+    )
+    watermark: str | None = _option(
+        None, "How late records may be; each window is written once, when complete."
+    )
+    dashboard: bool = _option(
+        False, "Show the stream on a live page on this machine.", "--dashboard"
+    )
+    seed: int | None = _option(None, "Seed of the routing; a random one if not given.")
+    master: str = _option("local[*]", "Where Spark runs.")
+    as_json: bool = _option(
+        False, "Print all results, one JSON object per line, in no order.", "--json"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowOptions(RunOptions):
+    """The same with windows of event time."""
+
+    time: str | None = _option(None, "The column with the time of a record, for --window.")
+    window: str | None = _option(None, "The length of windows, like '10 minutes'.")
+    slide: str | None = _option(None, "The time from one window to the next, if windows overlap.")
+
+
+def taking(options: type[RunOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of `options` as options of the command line.
+
+    The command gets them as one object, its first argument. Its other arguments are options of this
+    command only, which the help lists first.
+    """
+    hints = get_type_hints(options)
+    fields = dataclasses.fields(options)
+
+    def wrapped(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        shared = [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=one.default,
+                annotation=Annotated[hints[one.name], one.metadata["option"]],
+            )
+            for one in fields
+        ]
+
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            common = {one.name: values.pop(one.name) for one in fields}
+            command(options(**common), **values)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        signature = inspect.Signature([*parameters, *shared])
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        return run
+
+    return wrapped
 
 
 def run_application(
@@ -60,7 +164,7 @@ def run_application(
             application.require_stream()
             application.batch_column()
         if options.generate is not None:
-            least, most = generated.fewest_records(kind), generated.most_records(kind)
+            least, most = generated.allowed_records(kind)
             n_records = reading.count(options.generate, "--generate", least=least, most=most)
     chosen: Any = application.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
@@ -71,8 +175,10 @@ def run_application(
                 records = _found(kind, str(scratch / "generated"))
             if options.stream:
                 _run_stream(spark, application, records, options, scratch)
+            elif options.output is not None:
+                application.of(records.read(spark)).write.parquet(options.output)
             else:
-                _run_batch(application, records.read(spark), options)
+                _show(application, application.of(records.read(spark)), options.as_json)
         except (ValueError, OSError) as error:
             raise stopped(str(error), 2) from None
     if options.output is not None:
@@ -84,7 +190,9 @@ def run_application(
 
 def _settings(options: RunOptions) -> dict[str, Any]:
     """Return the settings of all applications, without options that were not given."""
-    settings: dict[str, Any] = {**options.timing()}
+    names = ("time", "window", "slide", "watermark")
+    said = {name: getattr(options, name, None) for name in names}
+    settings: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     given = reading.pairs(options.set_ or [], "--set")
     from skewless.spark.aggregation.choosing import FORMS, LOCAL
 
@@ -112,7 +220,7 @@ def _settings(options: RunOptions) -> dict[str, Any]:
 
 def _require_options(options: RunOptions) -> None:
     """Raise ValueError if options are out of range, or cannot be combined."""
-    from skewless.apps.records.outputs import is_begun, require_writable
+    from skewless.apps.computation import is_begun, require_writable
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", options.master, "1g", None)
@@ -154,20 +262,12 @@ def _input(options: RunOptions, kind: str) -> Found | None:
 
 def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") -> Found:
     if kind == TABLES:
-        from skewless.apps.tpch.tables import find_tables
+        from skewless.apps.tpch_tables import find_tables
 
         return find_tables(path, format, delimiter)
     from skewless.apps.records.inputs import find_input
 
     return find_input(path, format, delimiter)
-
-
-def _run_batch(application: Computation[Any], records: Any, options: RunOptions) -> None:
-    results = application.of(records)
-    if options.output is not None:
-        results.write.parquet(options.output)
-    else:
-        _show(application, results, options.as_json)
 
 
 def _run_stream(
@@ -217,7 +317,7 @@ def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContext
     """Return a context that serves the live page while the stream runs, if it was asked for."""
     if not options.dashboard:
         return contextlib.nullcontext()
-    from skewless.apps.records.outputs import ledger_beside
+    from skewless.apps.computation import ledger_beside
     from skewless.spark.balance.history import History
     from skewless.spark.ledger.ledger import Ledger
 
@@ -237,7 +337,7 @@ def _where_it_resumes(options: RunOptions, n_done: int) -> str:
 
 def _show(application: Computation[Any], results: Any, as_json: bool) -> None:
     if as_json:
-        from skewless.apps.records.outputs import json_lines
+        from skewless.apps.computation import json_lines
 
         for line in json_lines(results):
             print(line)

@@ -4,10 +4,9 @@ import typer
 
 from skewless.cli.application import app
 
-diagnose = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+diagnose = typer.Typer(
+    help="Show whether records or a finished job are skewed, and what would help.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 app.add_typer(diagnose, name="diagnose")
-
-
-@diagnose.callback()
-def _diagnose() -> None:
-    """Show whether records or a finished job are skewed, and what would help."""

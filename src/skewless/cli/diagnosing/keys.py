@@ -1,28 +1,98 @@
-"""`skewless diagnose key`: is a key skewed, and what would each way of partitioning do?"""
+"""`skewless diagnose columns` and `key`: which columns are uneven keys, and what would help?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input
+from skewless.cli.applications.run import DELIMITER
 from skewless.cli.diagnosing import diagnose
-from skewless.cli.diagnosing.columns import Delimiter, Format, Input, NWorkers
-from skewless.cli.needs import needing_bokeh
-from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, print_json
+from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis.costs import Costs, given_costs
 from skewless.plumbing.arguments import MOST_WORKERS, shown
 
 if TYPE_CHECKING:
-    from skewless.diagnosis.key_column import KeyReport
+    from skewless.diagnosis.key_facts import Candidate, KeyReport
 
 _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
+#: Options of the commands that read records.
+Input = Annotated[
+    str, typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text.")
+]
+Format = Annotated[
+    str, typer.Option("--format", help="parquet, csv, jsonl or text; auto uses the file name.")
+]
+Delimiter = Annotated[str | None, DELIMITER]
+NWorkers = Annotated[str, typer.Option("--workers", help="Number of workers.")]
+
+
+@diagnose.command()
+def columns(
+    input_: Input,
+    format_: Format = "auto",
+    delimiter: Delimiter = None,
+    workers: NWorkers = "16",
+    limit: Annotated[str, typer.Option(help="Read at most this many records.")] = "5e6",
+    as_json: AsJson = False,
+) -> None:
+    """Rank the columns of a file by how uneven hashing by them would be.
+
+    Example: skewless diagnose columns --input orders.parquet
+    """
+    from skewless.diagnosis.key_facts import rank_columns
+    from skewless.workloads.trace import columns_of, delimiter_hint, is_remote
+
+    with refusing_bad_input():
+        n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
+        n_records = reading.count(limit, "--limit", least=1)
+        format_ = "jsonl" if format_ == "json" else format_  # as `run` calls it
+        between = "auto" if delimiter is None else delimiter
+        if is_remote(input_):
+            raise ValueError(
+                f"--input: only Spark can open {shown(input_)}; use `skewless diagnose key --spark`"
+            )
+        with reading.naming_input():
+            names = columns_of(input_, format_, between)
+            if not names:
+                raise ValueError(
+                    f"--input: {shown(input_)} is a text without columns; `skewless diagnose key` "
+                    "counts its words"
+                )
+            found = rank_columns(
+                input_, n_workers=n_workers, limit=n_records, format=format_, delimiter=between
+            )
+    if as_json:
+        for one in found:
+            print_json(one._asdict())
+        return
+    _show(found, n_workers, delimiter_hint(names))
+    if any(one.n_records == n_records for one in found):
+        print(f"{n_records:,} records were read, which is --limit.")
+
+
+def _show(found: list[Candidate], n_workers: int, hint: str) -> None:
+    if hint:
+        print(f"{hint}.")
+    if not found:
+        print("No column could be a key: all are measured values, identifiers, or constant.")
+        return
+    headings = ("column", "type", "keys", "heaviest key", "imbalance")
+    title = f"Hashing by each column, {n_workers} workers"
+    table = number_table(*headings, left="column", title=title)
+    for one in found:
+        numbers = f"{one.n_keys:,}", f"{one.top_share:.1%}", f"{one.imbalance:.2g}"
+        table.add_row(one.column, one.type, *numbers)
+    console().print(table)
+    print("\nLook closer with skewless diagnose key --key COLUMN.")
 
 
 @dataclass(frozen=True)
@@ -40,6 +110,7 @@ class Asked:
     delimiter: str = "auto"
     n_slots: int | None = None
     costs: Costs | None = None
+    page: Path | None = None  # to write; its folder is made when all else is checked
 
     def is_text(self) -> bool:
         """Whether the input is plain text, which has words and no columns."""
@@ -55,13 +126,24 @@ class Asked:
         """The columns of the key."""
         return [name.strip() for name in (self.key or "word").split(",")]
 
+    def require_page(self) -> None:
+        """Refuse a page that cannot be written, before the work; call it after all other checks."""
+        if self.page is not None:
+            reading.file_to_write(self.page, "--page")
+
     def report(
         self, facts: Any, keys: Any, values: Mapping[int, tuple[Any, ...]], *, goes_on: bool
     ) -> KeyReport:
         """Build the report from the counts, the first keys, and the values of the heaviest."""
-        from skewless.diagnosis.key_column import report_on
+        from skewless.diagnosis.key_facts import report_on
 
-        texts = {hashed: "/".join(map(_text, parts)) for hashed, parts in values.items()}
+        texts = {
+            hashed: "/".join(
+                part.decode(errors="replace") if isinstance(part, bytes) else str(part)
+                for part in parts
+            )
+            for hashed, parts in values.items()
+        }
         return report_on(
             facts,
             keys,
@@ -119,6 +201,7 @@ def key(
             delimiter="auto" if delimiter is None else delimiter,
             n_slots=None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS),
             costs=given_costs(per_record, per_pair, ("--per-record", "--per-pair")),
+            page=page,
         )
         if is_remote(input_) and not on_spark:
             raise ValueError(f"--input: only Spark can open {shown(input_)}; add --spark")
@@ -128,15 +211,11 @@ def key(
                     "--key COLUMN is missing; `skewless diagnose columns` ranks the columns"
                 )
 
-        def checked() -> None:
-            if page is not None:
-                reading.file_to_write(page, "--page")
-
         if on_spark:
-            report = diagnose_on_spark(asked, "local[*]" if master is None else master, checked)
+            report = diagnose_on_spark(asked, "local[*]" if master is None else master)
         else:
             with reading.naming_input():
-                report = diagnose_in_memory(asked, checked)
+                report = diagnose_in_memory(asked)
         told = report.as_dict()
         if page is not None:
             write_key_page(told, input_, page)
@@ -150,15 +229,11 @@ def key(
         print(f"\nThe page: {page}")
 
 
-def diagnose_in_memory(asked: Asked, checked: Callable[[], object] = lambda: None) -> KeyReport:
-    """Return the report on the first records.
-
-    `checked` is called before the work, when the files and columns are known to exist.
-    """
+def diagnose_in_memory(asked: Asked) -> KeyReport:
+    """Return the report on the first records."""
     import numpy as np
 
-    from skewless.diagnosis.key_column import first_keys
-    from skewless.diagnosis.key_facts import TOP, count_facts
+    from skewless.diagnosis.key_facts import TOP, count_facts, first_keys
     from skewless.workloads import Trace
 
     trace = Trace(
@@ -168,20 +243,15 @@ def diagnose_in_memory(asked: Asked, checked: Callable[[], object] = lambda: Non
         format=asked.format,  # type: ignore[arg-type]
         delimiter=asked.delimiter,
     )
-    checked()
+    asked.require_page()
     facts = count_facts(trace, n_workers=asked.n_workers)
     values = trace.values(np.array([key for key, _ in facts.heaviest[:TOP]], np.uint64))
     goes_on = facts.n_records == asked.limit
     return asked.report(facts, first_keys(trace), values, goes_on=goes_on)
 
 
-def diagnose_on_spark(
-    asked: Asked, master: str, checked: Callable[[], object] = lambda: None
-) -> KeyReport:
-    """Return the report on all records; the predictions are made from the first ones.
-
-    `checked` is called before Spark starts, after everything that can be checked without Spark.
-    """
+def diagnose_on_spark(asked: Asked, master: str) -> KeyReport:
+    """Return the report on all records; the predictions are made from the first ones."""
     from skewless.apps.records.inputs import find_input
     from skewless.spark.session_arguments import require_session
 
@@ -189,20 +259,16 @@ def diagnose_on_spark(
     format = "json" if asked.format == "jsonl" else asked.format
     records = find_input(asked.path, format, asked.delimiter)
     records.require_columns(asked.columns, "--key")
-    checked()
+    asked.require_page()
     with scratch_folder() as scratch, spark_session(master, scratch, []) as spark:
         return report_by_spark(asked, records.read_in_places(spark))
 
 
 def report_by_spark(asked: Asked, records: Any) -> KeyReport:
     """Return the report from a DataFrame of all records and their places in the files."""
-    from skewless.diagnosis.key_column import MOST_ROUTED
+    from skewless.diagnosis.key_facts import MOST_ROUTED
     from skewless.spark.diagnosis.counted_keys import count_on_spark
 
     most = min(asked.limit, MOST_ROUTED)
     counted = count_on_spark(records, asked.columns, n_workers=asked.n_workers, beginning=most)
     return asked.report(counted.facts, counted.beginning, counted.values, goes_on=False)
-
-
-def _text(part: object) -> str:
-    return part.decode(errors="replace") if isinstance(part, bytes) else str(part)

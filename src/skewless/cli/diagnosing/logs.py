@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input
 from skewless.cli.diagnosing import diagnose
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
-from skewless.cli.screen import AsJson, console, print_json
+from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis import SLOW
 from skewless.diagnosis.writes import advice
 from skewless.plumbing.arguments import MOST_WORKERS, whole
-from skewless.plumbing.rounding import seconds_text
+from skewless.plumbing.text_tables import seconds_text
 
 if TYPE_CHECKING:
     from skewless.diagnosis.application import Application
@@ -116,9 +115,8 @@ def _print_what_if(replays: list[WhatIf]) -> None:
         f"{seconds_text(asked.balanced_seconds)}, so they cost "
         f"{seconds_text(asked.straggler_seconds)}."
     )
-    table = Table(box=None)
-    for heading in ("stage", "tasks", "logged", f"{asked.slots} slots", "balanced", "to save"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    n_slots = f"{asked.slots} slots"
+    table = number_table("stage", "tasks", "logged", n_slots, "balanced", "to save")
     table.add_column("what it does")
     longest = sorted(asked.stages, key=lambda one: -one.seconds)[:_LISTED]
     for one in sorted(longest, key=lambda one: (one.begin, one.stage)):
@@ -138,8 +136,11 @@ def _print_what_if(replays: list[WhatIf]) -> None:
 def _show_log(
     application: Application, stragglers: list[Straggler], *, compacted: bool, as_json: bool
 ) -> None:
+    has_tasks = bool(application.stages)
+    has_gaps = application.unfinished or application.failed or application.open_jobs or compacted
+    rules_skew_out = has_tasks and not has_gaps and not stragglers
     if as_json:
-        _print_objects(application, stragglers, compacted=compacted)
+        _print_objects(application, stragglers, compacted, rules_skew_out)
         return
     seconds = sum(stage.seconds for stage in application.stages)
     print(
@@ -155,9 +156,9 @@ def _show_log(
         )
     if stragglers:
         _print_stragglers(stragglers)
-    elif not application.stages:
+    elif not has_tasks:
         print("No stage has tasks that ended, so nothing is known about skew.")
-    elif _rules_skew_out(application, stragglers, compacted=compacted):
+    elif rules_skew_out:
         print("No stage has a task far above the others: skew is not what makes it slow.")
     else:
         print(
@@ -166,15 +167,8 @@ def _show_log(
         )
 
 
-def _rules_skew_out(
-    application: Application, stragglers: list[Straggler], *, compacted: bool
-) -> bool:
-    has_tasks = bool(application.stages)
-    return has_tasks and application.tells_all and not compacted and not stragglers
-
-
 def _print_objects(
-    application: Application, stragglers: list[Straggler], *, compacted: bool
+    application: Application, stragglers: list[Straggler], compacted: bool, rules_skew_out: bool
 ) -> None:
     print_json(
         {
@@ -188,11 +182,11 @@ def _print_objects(
             "stragglers": len(stragglers),
             "unfinished": len(application.unfinished),
             "failed": len(application.failed),
-            "skew_ruled_out": _rules_skew_out(application, stragglers, compacted=compacted),
+            "skew_ruled_out": rules_skew_out,
         }
     )
     for one in stragglers:
-        print_json({"kind": "straggler"} | one.as_dict())
+        print_json({"kind": "straggler"} | asdict(one))
     for task in application.unfinished:
         print_json({"kind": "unfinished"} | asdict(task))
     for partition in application.failed:
@@ -237,9 +231,7 @@ def _print_rest(number: int, of_what: str) -> None:
 
 
 def _print_stragglers(stragglers: list[Straggler]) -> None:
-    table = Table(box=None)
-    for heading in ("stage", "tasks", "median", "slowest", "share of records", "to save"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = number_table("stage", "tasks", "median", "slowest", "share of records", "to save")
     table.add_column("what it does")
     for one in stragglers[:_LISTED]:
         share = one.share_of_records

@@ -15,6 +15,7 @@ from skewless.simulator.timed import queueing, under_way
 from skewless.simulator.timed.queueing import Batch, Queues, Routed, Rules, by_source, no_batch
 from skewless.simulator.timed.timing import LONGEST_SECONDS, Timing
 from skewless.simulator.timed.under_way import HeldKeys, InFlight, Parked, Times, no_times
+from skewless.state import zeros
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,16 @@ class Clock:
         self._n_sources = n_sources
         self._n_workers = capacities.size
         self._n_records = 0
-        self._rules = _rules(timing, n_sources, seed)
+        self._rules = Rules(
+            arrivals=queueing.ARRIVALS.index(timing.arrivals),
+            gap=n_sources / timing.rate if timing.rate else 0.0,
+            burst=timing.burst,
+            emit=timing.emit,
+            network=timing.network,
+            pending=timing.pending,
+            exponential=timing.spread == "exponential",
+            seed=seed_array(seed, 1)[0],
+        )
         self.queues = _empty_queues(timing, self._rules, n_sources, capacities)
         self._restart_sources()
         self._times = no_times(0)
@@ -287,35 +297,21 @@ class Clock:
             self._merged.append(self._merging.close(window, float(self._times.last[window])))
 
 
-def _rules(timing: Timing, n_sources: int, seed: int) -> Rules:
-    return Rules(
-        arrivals=queueing.ARRIVALS.index(timing.arrivals),
-        gap=n_sources / timing.rate if timing.rate else 0.0,
-        burst=timing.burst,
-        emit=timing.emit,
-        network=timing.network,
-        pending=timing.pending,
-        exponential=timing.spread == "exponential",
-        seed=seed_array(seed, 1)[0],
-    )
-
-
 def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floats) -> Queues:
     n_workers = capacities.size
-    queues = Queues(
+    queues = zeros(
+        Queues,
+        n_workers,
         free=np.zeros((n_workers, timing.threads)),
         capacities=capacities.copy(),
         begun=np.full((n_workers, timing.queue), -np.inf),
-        place=np.zeros(n_workers, np.int64),
-        busy=np.zeros(n_workers),
-        served=np.zeros(n_workers, np.int64),
-        due=np.zeros(n_sources),
+        due=n_sources,
         heap=np.arange(n_sources, dtype=np.int32),
         n_heap=np.array([n_sources]),
-        emitted=np.zeros(n_sources, np.int64),
-        arrived=np.zeros(n_sources),
+        emitted=n_sources,
+        arrived=n_sources,
         under_way=np.zeros((n_sources, max(timing.pending, 1))),
-        n_under_way=np.zeros(n_sources, np.int64),
+        n_under_way=n_sources,
     )
     for source in range(n_sources):
         queues.arrived[source] = queueing.next_arrival(queues, rules, source, n_sources)

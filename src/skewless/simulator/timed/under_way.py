@@ -13,6 +13,7 @@ import numpy as np
 
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Rows
 from skewless.plumbing.compiling import kernel
+from skewless.state import zeros
 
 T = TypeVar("T", "Parked", "InFlight")
 
@@ -147,15 +148,8 @@ class Times(NamedTuple):
 
 def no_times(n_windows: int) -> Times:
     """Return the times of windows of which nothing is known yet."""
-    return Times(
-        done=np.zeros(n_windows, np.int64),
-        first=np.full(n_windows, np.inf),
-        last=np.zeros(n_windows),
-        latency_sum=np.zeros(n_windows),
-        latency_max=np.zeros(n_windows),
-        latencies=np.zeros((n_windows, N_BUCKETS), np.int64),
-        gate=np.zeros(n_windows),
-    )
+    latencies = np.zeros((n_windows, N_BUCKETS), np.int64)
+    return zeros(Times, n_windows, first=np.full(n_windows, np.inf), latencies=latencies)
 
 
 @kernel

@@ -1,21 +1,57 @@
-"""`aggregate`: results per key, by plain Spark, combined at the sources, or routed to workers."""
+"""`aggregate`: results per key, by plain Spark, combined at the sources, or routed to workers.
+
+All forms but plain Spark make partial results of records that are where they are combined. In a
+batch, a key whose records are all in one task is finished there. The other partial results are
+merged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
-from skewless.spark.aggregation.arguments import asked_for
-from skewless.spark.aggregation.asked import AnyAggregation
-from skewless.spark.aggregation.choosing import choose
-from skewless.spark.aggregation.forms import FORMS
+from skewless.aggregations import ApproxDistinct
+from skewless.planning.packing import KeyCounts, Packed, pack, pack_two_rounds
+from skewless.spark.aggregation.arguments import (
+    AnyAggregation,
+    Asked,
+    asked_for,
+    check_one_part,
+    lateness,
+)
+from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
+from skewless.spark.aggregation.choosing import LOCAL, PLAIN, Choice, choose
+from skewless.spark.aggregation.combining import Combiner
+from skewless.spark.aggregation.native_queries import (
+    is_merged_by_spark,
+    merge_natively,
+    plain_query,
+    plain_type,
+)
+from skewless.spark.aggregation.partials import N_SLOTS, Packing
+from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import Window
+from skewless.spark.arrow_types import from_arrow_schema
+from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
-from skewless.spark.routing.arguments import routing_arguments
+from skewless.spark.routing.arguments import RoutingArguments, routing_arguments, weight_column
+from skewless.spark.routing.planned.placing import HASH, with_worker
+from skewless.spark.routing.planned.plan_keys import TOLERANCE, logged_plan
+from skewless.spark.routing.query_ledger import QueryLedger, claim_of
+from skewless.spark.routing.route import make_router, routed
+from skewless.spark.routing.speeds import log_unused, uses_speeds
+from skewless.spark.slots import check_slots, even_slots
+from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
+
+_WORKER, _COST = internal("worker"), internal("cost")
 
 
 def aggregate(
@@ -94,4 +130,201 @@ def aggregate(
     asked = asked_for(Records.of(df).by(key), aggs, window, watermark, mode)
     given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys, max_workers)
     choice = choose(asked, strategy, given, weight)
-    return FORMS[choice.form](asked, choice, given, weight).results(mode).toDF(*asked.names)
+    if choice.form != PLAIN:
+        return _FORMS[choice.form](asked, choice, given, weight).results(mode).toDF(*asked.names)
+    lateness(asked, is_plain=True)
+    # It writes no ledger, so no ledger can have begun with it.
+    claim_of(df, given.ledger, PLAIN, asked.records.key.names)
+    choice.log()
+    return plain_query(asked).toDF(*asked.names)
+
+
+class Combined:
+    """Records are combined where they are, and partial results are merged by key."""
+
+    claim: QueryLedger | None = None
+    query: QueryLedger | None = None  # finds the ledger to which the workers report
+    strategy: AnyStrategy | None = None  # that may split keys
+    are_whole = False  # all records of a key in a batch are in one task
+
+    def __init__(
+        self, asked: Asked, choice: Choice, given: RoutingArguments, weight: str | Column | None
+    ) -> None:
+        """Raise ValueError if the records, or the ledger, cannot be used in this form."""
+        self.late = lateness(asked, is_plain=False)
+        self.asked, self.choice, self.given = asked, choice, given
+        self.layout: dict[str, str] = {}  # of the state, if we merge
+        if asked.records.is_stream and not is_merged_by_spark(asked.aggs):
+            names, results = asked.records.key.names, list(asked.aggs)
+            self.layout = state_layout(asked.partials, names, results, asked.window)
+
+    def sent(self) -> DataFrame:
+        """Return the columns that combining needs, each record where it is combined."""
+        records = self.asked.records
+        return records.df.select(*self.asked.sent(records.key.grouped))
+
+    def results(self, mode: str | None) -> DataFrame:
+        """Return the results; `mode` is the output mode of a stream whose results we merge."""
+        asked = self.asked
+        check_one_part(asked, self.strategy)
+        require_skewless(asked.records.spark)
+        self.choice.log()
+        if is_merged_by_spark(asked.aggs) and not self._can_finish():
+            return merge_natively(self._combined(self.sent()), asked, self.late)
+        return self._typed(self._in_blocks(mode) if asked.records.is_stream else self._in_rows())
+
+    def _can_finish(self) -> bool:
+        """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
+        is_approximate = any(isinstance(a, ApproxDistinct) for a in self.asked.aggs.values())
+        return self.are_whole and not self.asked.records.is_stream and not is_approximate
+
+    def _in_blocks(self, mode: str | None) -> DataFrame:
+        """Return partial results merged by us, in blocks, with state."""
+        partials, window = self.asked.partials, self.asked.window
+        places = even_slots(N_SLOTS)
+        check_slots(self.asked.records.spark, places)
+        closes = window is not None and self.late.is_given
+        chosen = mode or ("append" if closes else "update")
+        packed = self._combined(self.sent(), packing=Packing(partials, places))
+        return merge_blocks(packed, partials, window, self.late, chosen, self.layout)
+
+    def _in_rows(self) -> DataFrame:
+        """Return partial results merged by us, as rows, without state."""
+        return self._finished(self.sent(), are_whole=self.are_whole)
+
+    def _finished(self, records: DataFrame, *, are_whole: bool) -> DataFrame:
+        """Return the results of a batch; whole keys are not shuffled again."""
+        window = self.asked.window
+        finishes = are_whole and window is None  # windows may be made of several panes
+        rows = self._combined(records, finishes=finishes)
+        if finishes:
+            return rows
+        return merge_rows(rows, self.asked.partials, window, are_whole=are_whole)
+
+    def _combined(
+        self, records: DataFrame, *, finishes: bool = False, packing: Packing | None = None
+    ) -> DataFrame:
+        """Combine records, under a name that shows the choice in Spark's `explain`."""
+        partials = self.asked.partials
+        combiner = Combiner(partials, self.query, packing, self.claim, finishes)
+        schema = partials.result_schema if finishes else partials.table_schema
+
+        def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from combiner.combine(batches)
+
+        combine.__name__ = f"skewless {self.choice}"
+        types = from_arrow_schema(packing.schema if packing else schema)
+        return records.drop(_WORKER, _COST, HASH).mapInArrow(combine, types)
+
+    def _typed(self, merged: DataFrame) -> DataFrame:
+        """Return our results with the types of a plain query: means of wide decimals differ."""
+        for name, aggregation in self.asked.by_result.items():
+            kind = plain_type(aggregation, self.asked)
+            ours = merged.schema[name].dataType
+            if kind is not None and kind.simpleString() != ours.simpleString():
+                merged = merged.withColumn(name, F.col(name).cast(kind))
+        return merged
+
+
+class Local(Combined):
+    """Each source combines its own records."""
+
+    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
+        """Raise LedgerMismatch if the ledger is that of another query."""
+        super().__init__(asked, choice, given, weight)
+        records = asked.records
+        self.claim = claim_of(records.df, given.ledger, LOCAL, records.key.names, self.layout)
+
+
+class Together(Combined):
+    """All records of a key come together by Spark's hash of the key."""
+
+    are_whole = True
+
+    def sent(self) -> DataFrame:
+        """Return the records by key."""
+        return super().sent().repartition(self.given.workers, *self.asked.key)
+
+
+class Planned(Combined):
+    """The keys of a batch are counted and planned; only the heaviest of them are merged.
+
+    These are worked on first, and the whole keys after them, in tasks of the same stage as the
+    merge. Both rounds read the same shuffle: the filter of each is not moved below it.
+    """
+
+    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
+        """Raise ValueError for a stream, which cannot be counted."""
+        if asked.records.is_stream:
+            raise ValueError(
+                "strategy 'plan': df is a stream, which cannot be counted beforehand: leave out "
+                "strategy, or name one of the registry"
+            )
+        super().__init__(asked, choice, given, weight)
+        self.weight = weight
+        # Without reuse, the records would be computed twice, and might differ.
+        self.are_whole = asked.records.spark.conf.get("spark.sql.exchange.reuse") == "true"
+        self.first: list[int] = []  # hashes of the keys of the first round
+
+    def sent(self) -> DataFrame:
+        """Count the keys, and return the records in the partitions of their workers."""
+        asked, given = self.asked, self.given
+        plan = logged_plan(asked.records, given, self.weight, self._packed)
+        chosen = Records.of(asked.records.df.select(*asked.sent(asked.records.key.grouped)))
+        key = replace(asked.records.key, columns=tuple(F.col(name) for name in asked.key))
+        with_workers = with_worker(replace(chosen, key=key), plan, _WORKER)
+        return with_workers.repartitionById(given.workers, F.col(_WORKER))
+
+    def _packed(self, counts: KeyCounts) -> Packed:
+        """Pack the keys, and note those of the first round."""
+        n_workers, capacities = self.given.workers, self.given.speeds
+        if not self.asked.partials.merges:
+            return pack(counts, n_workers, capacities, TOLERANCE, whole_keys=True)
+        packed, first = pack_two_rounds(counts, n_workers, capacities, TOLERANCE)
+        self.first = counts.hashes[list(first)].view(np.int64).tolist()
+        return packed
+
+    def _in_rows(self) -> DataFrame:
+        moved = self.sent()
+        if not self.first or not self.are_whole:
+            return self._finished(moved, are_whole=not self.first)
+        is_first = F.col(HASH).isin(self.first)
+        rounds = []
+        for are_whole in (False, True):
+            # Spark moves no filter that depends on the partition below a shuffle.
+            chosen = F.when(F.spark_partition_id() >= 0, is_first != F.lit(are_whole))
+            rounds.append(self._finished(moved.where(chosen), are_whole=are_whole))
+        return rounds[1].unionByName(rounds[0])
+
+
+class Routed(Combined):
+    """A strategy routes records to workers, which combine them."""
+
+    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
+        """Raise ValueError if the strategy cannot use the arguments."""
+        super().__init__(asked, choice, given, weight)
+        df, key = asked.records.df, asked.records.key
+        self.router = make_router(df, key, choice.strategy, given, self.layout, stacklevel=4)
+        self.query, self.strategy = self.router.query, self.router.plans.strategy
+        self.are_whole = self.strategy.traits.family == "moving"
+        is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
+        if is_learning and not given.measures_speeds:
+            log_unused(self.strategy.name)
+        self.cost: list[Column] = []
+        if weight is not None:
+            self.cost = [weight_column(asked.records, weight, self.strategy).alias(_COST)]
+
+    def sent(self) -> DataFrame:
+        """Return the records with their workers, in the partitions of these."""
+        records, asked = self.asked.records, self.asked
+        chosen = records.df.select(*asked.sent(records.key.grouped), *self.cost)
+        key = replace(records.key, columns=tuple(F.col(name) for name in asked.key))
+        return routed(chosen, self.router, key, F.col(_COST) if self.cost else None, _WORKER)
+
+
+_FORMS: dict[str, type[Combined]] = {
+    "local": Local,
+    "together": Together,
+    "plan": Planned,
+    "route": Routed,
+}

@@ -1,10 +1,13 @@
-"""Checks the arguments of `aggregate` before anything runs."""
+"""What `aggregate` is asked to compute: its arguments, checked and resolved once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql.types import StructField, TimestampNTZType
 
@@ -20,8 +23,7 @@ from skewless.aggregations import (
     reducing,
 )
 from skewless.plumbing.arguments import shown
-from skewless.spark.aggregation.asked import AnyAggregation, Asked
-from skewless.spark.aggregation.native_merging import is_native
+from skewless.spark.aggregation.partials import TIME, Partials
 from skewless.spark.aggregation.windows import (
     WATERMARK,
     WINDOW,
@@ -30,8 +32,65 @@ from skewless.spark.aggregation.windows import (
     as_window,
     microseconds,
 )
+from skewless.spark.columns import internal
 from skewless.spark.records import Records
 from skewless.strategy import AnyStrategy
+
+AnyAggregation = Aggregation | Aggregator[Any] | VectorAggregator | ApproxDistinct
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The records with their key, the aggregations, and the columns that these read.
+
+    All columns have internal names until the end. So the user's names are not restricted: they may
+    differ only in case, have dots, or be the same for a key and for the column that it is computed
+    from.
+    """
+
+    records: Records
+    aggs: dict[str, AnyAggregation]  # as the user gave them
+    chosen: dict[str, Aggregation]  # in the form that combining needs
+    inputs: dict[str, Column]
+    window: Window | None
+    watermark: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the result."""
+        window = [] if self.window is None else [WINDOW]
+        return [*window, *self.records.key.names, *self.aggs]
+
+    @property
+    def by_result(self) -> dict[str, AnyAggregation]:
+        """The user's aggregations by the internal names of their results."""
+        return dict(zip(self.partials.aggregations, self.aggs.values(), strict=True))
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The internal names of the key's columns."""
+        return tuple(internal(f"key_{number}") for number in range(len(self.records.key.names)))
+
+    def sent(self, keys: Sequence[Column]) -> list[Column]:
+        """Return the columns that are sent: the time, the key, the inputs."""
+        found = [] if self.window is None else [self.records.column(self.window.time).alias(TIME)]
+        found += [column.alias(name) for column, name in zip(keys, self.key, strict=True)]
+        for number, column in enumerate(self.inputs.values()):
+            found.append(column.alias(internal(f"input_{number}")))
+        return found
+
+    @cached_property
+    def partials(self) -> Partials:
+        """How records become partial results; aggregations find inputs by the user's names."""
+        times = [] if self.window is None else [TIME]
+        kinds = self.records.arrow_types(self.sent(self.records.key.grouped), "aggs")
+        schema = pa.schema(list(zip([*times, *self.key, *self.inputs], kinds, strict=True)))
+        numbered = {
+            internal(f"result_{number}"): aggregation
+            for number, aggregation in enumerate(self.chosen.values())
+        }
+        pane, begin = (self.window.pane, self.window.begin) if self.window else (None, 0)
+        return Partials(schema, self.key, numbered, pane, begin)
 
 
 def asked_for(
@@ -107,23 +166,6 @@ def chosen_aggregations(
         except ValueError as error:
             raise ValueError(f"aggs: {name!r}: {error}") from error
     return chosen, read
-
-
-def is_merged_by_spark(aggs: Mapping[str, AnyAggregation]) -> bool:
-    """Return whether Spark merges the partial results; else we do."""
-    return all(is_native(aggregation) for aggregation in aggs.values())
-
-
-def require_one_merger(aggs: Mapping[str, AnyAggregation]) -> None:
-    """Raise ValueError if Spark must merge some partial results and we must merge others."""
-    if is_merged_by_spark(aggs):
-        return
-    for name, aggregation in aggs.items():
-        if isinstance(aggregation, ApproxDistinct):
-            raise ValueError(
-                f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances and "
-                "your own aggregators by skewless: compute them in two calls"
-            )
 
 
 def check_one_part(asked: Asked, strategy: AnyStrategy | None) -> None:

@@ -18,8 +18,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
-from skewless.spark.aggregation.partials import PANE, TIME, Partials
+from skewless.spark.aggregation.partials import (
+    BLOCK,
+    PANE,
+    SLOT,
+    TIME,
+    Partials,
+    by_key,
+    from_block,
+    to_block,
+)
 from skewless.spark.aggregation.state_layout import layout_text, layout_type, require_layout
 from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Lateness, Window, microseconds
 from skewless.spark.arrow_types import from_arrow_schema
@@ -127,7 +135,10 @@ class BlockMerger:
     ) -> Iterator[pd.DataFrame]:
         """Merge new blocks into the group's state; yield blocks of results."""
         schema = self.partials.table_schema
-        start = int(key[1]) if self.window is not None else 0
+        start = end_ms = 0
+        if self.window is not None:
+            start = int(key[1])
+            end_ms = -(-(start + microseconds(self.window.size)) // 1000)
         kept = self._kept(state)
         if state.hasTimedOut:
             state.remove()
@@ -138,7 +149,6 @@ class BlockMerger:
         touched = self.partials.merge(tables)
         # Groups are numbered as they appear, so the keys that changed come first.
         merged = self.partials.merge([touched, kept])
-        end_ms = self._end_ms(start)
         # This includes records of a window that the watermark has passed since they came: Spark
         # counts them, and closes the window right away.
         complete = self.closes and end_ms <= state.getCurrentWatermarkMs()
@@ -162,11 +172,6 @@ class BlockMerger:
         block, layout, _ = state.get
         require_layout(layout, self.layout)
         return from_block(block, schema)
-
-    def _end_ms(self, start: int) -> int:
-        if self.window is None:
-            return 0
-        return -(-(start + microseconds(self.window.size)) // 1000)
 
     def _results(self, start: int, table: pa.Table) -> pd.DataFrame:
         return pd.DataFrame({_START: [start], BLOCK: [to_block(self.partials.finish(table))]})

@@ -9,24 +9,28 @@ the same form again.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column
 
 from skewless import registry
+from skewless.aggregations import ApproxDistinct
 from skewless.diagnosis.costs import (
     BYTE_SECONDS,
     COUNT_SECONDS,
     JOB_SECONDS,
     SHUFFLE_SECONDS,
 )
+from skewless.keys import hash_keys
 from skewless.parameters import nearest
-from skewless.spark.aggregation.arguments import require_one_merger
-from skewless.spark.aggregation.asked import Asked
-from skewless.spark.aggregation.plain_queries import has_plain_query
-from skewless.spark.aggregation.sampling import Sample, Source, known_source
+from skewless.spark.aggregation.arguments import Asked
+from skewless.spark.aggregation.native_queries import has_plain_query, is_merged_by_spark
+from skewless.spark.aggregation.partials import Partials
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
@@ -35,12 +39,18 @@ from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
-Form: TypeAlias = Literal["plain", "local", "together", "plan", "route"]
 #: Forms that a user may name as `strategy`.
 AUTO, PLAIN, LOCAL, PLAN = "auto", "plain", "local", "plan"
 FORMS = (AUTO, PLAIN, LOCAL, PLAN)
 #: Another form must promise at least this many times the speed of "local".
 _ALIKE = 1.3
+#: Records of the sample.
+_SAMPLED = 1 << 14
+#: Records on which the aggregators are timed: more of them, until it takes long enough.
+_STEPS = (1 << 8, 1 << 11, _SAMPLED)
+_ENOUGH_S = 0.05
+#: Bytes below which no form saves as much as a sample takes, if no slot is idle.
+_SMALL_BYTES = 1 << 26
 _LOGGER = logging.getLogger("skewless")
 
 
@@ -48,7 +58,7 @@ _LOGGER = logging.getLogger("skewless")
 class Choice:
     """The form in which an aggregation is computed, and why."""
 
-    form: Form
+    form: str  # "plain", "local", "together", "plan" or "route"
     strategy: str | AnyStrategy  # of "route"; else the name of the form
     why: str
 
@@ -78,8 +88,8 @@ def choose(
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, given.capacities)
     choice = _without_sample(asked.records, asked.aggs, strategy, given, weight)
-    if choice is None or choice.form != "plain":
-        require_one_merger(asked.aggs)
+    if choice is None or choice.form != PLAIN:
+        _require_one_merger(asked.aggs)
     if choice is None:
         choice = _of_batch(known_source(asked, given.workers), given.workers)
     if isinstance(strategy, str) and strategy == AUTO and choice.form == "route":
@@ -103,39 +113,37 @@ def _without_sample(
     alone = [name for name in own if not aggs[name].merges]
     if strategy != AUTO:
         _require_form(strategy, aggs, own, alone)
-        forms: dict[str, Form] = {PLAIN: "plain", LOCAL: "local", PLAN: "plan"}
-        return Choice(forms[strategy], strategy, "as given")
+        return Choice(strategy, strategy, "as given")
     if alone:
         # Only the router refuses weights that have no effect.
-        form: Form = "together" if weight is None else "route"
+        form = "together" if weight is None else "route"
         return Choice(form, "hash", f"{alone[0]!r} does not merge")
     begun = _begun(given.ledger) if records.is_stream else None
     if begun is not None:
-        form = "local" if begun == LOCAL else "route"
-        return Choice(form, begun, "the ledger began with it")
+        return Choice(LOCAL if begun == LOCAL else "route", begun, "the ledger began with it")
     if weight is not None:
         return Choice("route", DEFAULT_STRATEGY, "records have weights")
     if not own:
-        return Choice("plain", PLAIN, "Spark has all these aggregations")
+        return Choice(PLAIN, PLAIN, "Spark has all these aggregations")
     if records.is_stream:
-        return Choice("local", LOCAL, "a stream is combined where its records are read")
+        return Choice(LOCAL, LOCAL, "a stream is combined where its records are read")
     return None
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:
     """Return the form for aggregators of a user on a batch: the one that should be the fastest."""
     if source is None:
-        return Choice("local", LOCAL, "the states merge, and the source is not known")
+        return Choice(LOCAL, LOCAL, "the states merge, and the source is not known")
     if source.sample is None:
-        return Choice("local", LOCAL, "the states merge, and no slot would be idle")
+        return Choice(LOCAL, LOCAL, "the states merge, and no slot would be idle")
     seconds = form_seconds(source, source.sample, workers)
     fastest = min(seconds, key=lambda name: seconds[name])
     # Estimates are rough, and "local" moves no record.
     chosen = LOCAL if seconds[LOCAL] <= _ALIKE * seconds[fastest] else fastest
     told = ", ".join(f"{name} {each:.1f} s" for name, each in seconds.items())
     why = f"by a sample, {told} on {source.partitions} partitions"
-    form: Form = "local" if chosen == LOCAL else "together" if chosen == "hash" else "route"
-    return Choice(form, chosen, why)
+    forms = {LOCAL: LOCAL, "hash": "together"}
+    return Choice(forms.get(chosen, "route"), chosen, why)
 
 
 def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, float]:
@@ -170,7 +178,7 @@ def _planned(records: Records, choice: Choice) -> Choice:
     """Return a plan instead of a strategy that decides online, if counting the batch is cheap."""
     if records.is_stream or choice.strategy != DEFAULT_STRATEGY or records.key.is_collated:
         return choice
-    return replace(choice, form="plan", strategy=PLAN) if input_of(records.df).is_cheap else choice
+    return replace(choice, form=PLAN, strategy=PLAN) if input_of(records.df).is_cheap else choice
 
 
 def _begun(ledger: Ledger | None) -> str | None:
@@ -196,16 +204,27 @@ def _require_strategy(strategy: str | AnyStrategy) -> None:
 
 def _require_no_routing(form: str, weight: Any, capacities: Any) -> None:
     """Raise ValueError for what only a router could take into account."""
-    if weight is not None:
-        raise ValueError(
-            f"weight: strategy {form!r} routes nothing; name a strategy that weighs, such as "
-            "'cascade', or leave out weight"
-        )
-    if capacities is not None:
-        raise ValueError(
-            f"capacities: strategy {form!r} routes nothing; name a strategy that uses them, "
-            "such as 'cascade', or leave out capacities"
-        )
+    for name, value, able in (
+        ("weight", weight, "weighs"),
+        ("capacities", capacities, "uses them"),
+    ):
+        if value is not None:
+            raise ValueError(
+                f"{name}: strategy {form!r} routes nothing; name a strategy that {able}, such as "
+                f"'cascade', or leave out {name}"
+            )
+
+
+def _require_one_merger(aggs: Mapping[str, Any]) -> None:
+    """Raise ValueError if Spark must merge some partial results and we must merge others."""
+    if is_merged_by_spark(aggs):
+        return
+    for name, aggregation in aggs.items():
+        if isinstance(aggregation, ApproxDistinct):
+            raise ValueError(
+                f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances and "
+                "your own aggregators by skewless: compute them in two calls"
+            )
 
 
 def _require_form(form: str, aggs: Mapping[str, Any], own: list[str], alone: list[str]) -> None:
@@ -219,3 +238,99 @@ def _require_form(form: str, aggs: Mapping[str, Any], own: list[str], alone: lis
             f"strategy 'local': aggs: {alone[0]!r} does not merge (its class says merges = False): "
             "use 'auto' or 'hash'"
         )
+
+
+class Sample(NamedTuple):
+    """What a sample tells: shares are those of its records, times are seconds."""
+
+    records: int
+    keys_per_record: float
+    new_keys: float  # share of records with a key that did not come before, at the end
+    top_share: float  # of the heaviest key
+    update_s: float  # to combine a record
+    merge_s: float  # to merge a partial result
+    partial_bytes: float  # of a partial result
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known about the records before they are read."""
+
+    partitions: int
+    slots: int  # tasks that can run at once
+    records: float = 0.0  # about, and rather too few
+    sample: Sample | None = None
+
+
+def known_source(asked: Asked, workers: int) -> Source | None:
+    """Build the `Source` of a batch, from a sample if needed; None if finding out costs too much.
+
+    The sample is the first 16,384 records. They come to the driver, which needs no Python process
+    of Spark's for that. There is none if every slot has a partition, there are few bytes, and no
+    state can grow large: then no form is better than "local".
+    """
+    df = asked.records.df
+    # Spark Connect has no partitions here. What is not cheap would be computed twice.
+    if not hasattr(df, "_jdf") or not input_of(df).is_cheap:
+        return None
+    query = df._jdf.queryExecution()
+    plan = query.optimizedPlan()
+    partitions = int(query.toRdd().getNumPartitions())
+    n_bytes = int(str(plan.stats().sizeInBytes()))
+    # Files are compressed, so there are more records than this.
+    records = n_bytes / max(1, int(plan.schema().defaultSize()))
+    source = Source(partitions, df.sparkSession.sparkContext.defaultParallelism, records)
+    is_busy = partitions >= min(workers, source.slots)
+    partials = asked.partials
+    is_small = n_bytes < _SMALL_BYTES and all(
+        _is_fixed(field.type) for fields in partials.states.values() for field in fields
+    )
+    if partitions == 0 or (is_busy and is_small):
+        return source
+    sent = df.select(*asked.sent(asked.records.key.grouped))
+    table = sent.limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
+    if not table.num_rows:
+        return source
+    try:
+        return replace(source, sample=sample_of(table.cast(partials.schema), partials))
+    except (
+        Exception
+    ) as error:  # of the user's class: the job will say where, and with which records
+        _LOGGER.info("aggregate: the aggregators could not be timed on the driver: %s", error)
+        return source
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    """Return whether all values of a type take the same few bytes."""
+    if pa.types.is_struct(kind):
+        return all(_is_fixed(field.type) for field in kind)
+    tests = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def sample_of(table: pa.Table, partials: Partials) -> Sample:
+    """Return what the first records tell: their keys, and what they cost."""
+    keys = hash_keys(*[table.column(name) for name in partials.key])
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    half = keys.size // 2
+    partials.update(table.slice(0, 64))  # what a class sets up once is not a cost of each record
+    for n_records in _STEPS:
+        part = table.slice(0, n_records)
+        begin = time.perf_counter()
+        partial = partials.update(part)
+        updated = time.perf_counter()
+        if updated - begin >= _ENOUGH_S or part.num_rows == table.num_rows:
+            break
+    merged = updated
+    if partials.merges:
+        partials.merge([partial, partial])
+        merged = time.perf_counter()
+    return Sample(
+        records=keys.size,
+        keys_per_record=counts.size / keys.size,
+        new_keys=float((first >= half).sum() / max(1, keys.size - half)),
+        top_share=float(counts.max() / keys.size),
+        update_s=(updated - begin) / part.num_rows,
+        merge_s=(merged - updated) / (2 * max(1, partial.num_rows)),
+        partial_bytes=partial.nbytes / max(1, partial.num_rows),
+    )

@@ -13,14 +13,12 @@ import pyarrow as pa
 
 from skewless.aggregations import count
 from skewless.keys import hash_keys
-from skewless.spark.aggregation.blocks import Packing
-from skewless.spark.aggregation.partials import Partials, state_names
+from skewless.spark.aggregation.partials import Packing, Partials, state_names
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import ListedKey, key_text
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.ledger.names import WORKERS, report_name
-from skewless.spark.routing.query_ledger import QueryLedger
-from skewless.spark.routing.this_task import this_task
+from skewless.spark.routing.query_ledger import QueryLedger, this_task
 
 #: Records that are grouped at a time. With more, fewer partial results of a key must be merged. A
 #: task holds about three times as many bytes: the records, sorted by key, and their results.

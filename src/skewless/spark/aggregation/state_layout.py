@@ -26,7 +26,7 @@ import pyarrow.types as pt
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 from skewless.aggregations import Aggregation, PerColumn, Reducing
-from skewless.spark.aggregation.partials import Partials
+from skewless.spark.aggregation.partials import FORMAT, Partials
 from skewless.spark.aggregation.windows import Window, microseconds
 
 #: A mismatch names at most this many differences.
@@ -40,31 +40,23 @@ class StateMismatch(ValueError):  # noqa: N818 - it is read as a sentence
 
 
 def state_layout(
-    blocks: str,
-    partials: Partials,
-    key: Sequence[str],
-    results: Sequence[str],
-    window: Window | None,
+    partials: Partials, key: Sequence[str], results: Sequence[str], window: Window | None
 ) -> dict[str, str]:
     """Return the layout of the state of an aggregation, by the name of each part.
 
-    Parameters
-    ----------
-    blocks
-        The format of the blocks.
-    partials
-        How records become partial results, whose columns a block holds.
-    key, results
-        The user's names for the key's columns and for the results.
-    window
-        The windows of the query.
+    `key` and `results` are the user's names for the key's columns and for the results.
     """
     kinds = [type_text(partials.schema.field(name).type) for name in partials.key]
     layout = {
-        "blocks": blocks,
+        "blocks": FORMAT,
         "state key": ", ".join(f"{n}: {kind}" for n, kind in zip(key, kinds, strict=True)),
-        "state windows": _window_text(window),
+        "state windows": "none",
     }
+    if window is not None:
+        size, slide = (microseconds(span) for span in (window.size, window.slide or window.size))
+        begin = window.begin % slide
+        spans = f"{size} µs long, one every {slide} µs, from {begin} µs"
+        layout["state windows"] = spans
     chosen = zip(results, partials.aggregations.items(), strict=True)
     for number, (result, (name, aggregation)) in enumerate(chosen, start=1):
         held = ", ".join(type_text(field.type) for field in partials.states[name])
@@ -157,15 +149,6 @@ def type_text(kind: pa.DataType) -> str:
     if pt.is_list(kind):  # Arrow's own text has a name for the items, which says nothing
         return f"list<{type_text(kind.value_type)}>"
     return str(kind)
-
-
-def _window_text(window: Window | None) -> str:
-    if window is None:
-        return "none"
-    size = microseconds(window.size)
-    slide = microseconds(window.slide) if window.slide else size
-    begin = window.begin % slide
-    return f"{size} µs long, one every {slide} µs, from {begin} µs"
 
 
 def _value_text(value: Any) -> str:

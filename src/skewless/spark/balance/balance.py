@@ -187,7 +187,7 @@ def read_hot_keys(
 
 
 def _listed(report: Entry) -> list[ListedKey]:
-    return [ListedKey.from_json(row) for row in report.about["top"]]
+    return [ListedKey(*row) for row in report.about["top"]]
 
 
 def _heaviest(report: Entry) -> tuple[dict[int, int], int]:

@@ -6,21 +6,46 @@ folders, and the files of new batches.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+from skewless import metrics
 from skewless.plumbing.text_tables import printable
-from skewless.spark.balance import seen_batches
-from skewless.spark.balance.balance import batch_balance, plan_of, planned_workers, run_of
-from skewless.spark.balance.seen_batches import SeenBatch, each_of
+from skewless.spark.balance.balance import (
+    BatchBalance,
+    batch_balance,
+    plan_of,
+    planned_workers,
+    read_hot_keys,
+    run_of,
+)
+from skewless.spark.columns import internal
+from skewless.spark.key_texts import LONGEST_TEXT
 from skewless.spark.ledger import names
-from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.entry_checks import corrupt
+from skewless.spark.ledger.files import from_json
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, WORKERS
 from skewless.spark.routing.worker_steps import first_workers, steps_of
 
 #: Batches that are remembered; a stream has no end.
 REMEMBERED = 500
+#: What the page shows of the balance of a batch.
+_TOLD = (
+    *("batch", "records", "imbalance", "seconds_imbalance", "cost_imbalance"),
+    *("keys", "replication", "replication_exact", "keys_split"),
+)
+
+
+class SeenBatch(NamedTuple):
+    """One micro-batch, as its files show it."""
+
+    shown: dict[str, Any]  # by the live page, as plain data
+    ended: float  # in seconds since 1970
+    strategy: str  # that made the plan, and its tolerance, where the plan says so
+    tolerance: float | None
 
 
 class History:
@@ -72,7 +97,7 @@ class History:
         """Return the query, and its batches in order, as plain data."""
         identity = self._identity or {}
         seen = [self._seen[batch] for batch in sorted(self._seen)]
-        strategy, tolerance = str(identity.get("strategy", "")), seen_batches.tolerance_of(identity)
+        strategy, tolerance = str(identity.get("strategy", "")), _tolerance_of(identity)
         if seen and not strategy:  # `process` may change it at a restart
             strategy, tolerance = seen[-1].strategy, seen[-1].tolerance
         return {
@@ -80,15 +105,15 @@ class History:
             "query": printable(self._query),
             "place": self.ledger.place,
             "strategy": printable(strategy),
-            "key": printable(seen_batches.users_key(str(identity.get("key", "")))),
-            "workers": len(seen[-1].relative) if seen else identity.get("workers"),
+            "key": printable(_users_key(str(identity.get("key", "")))),
+            "workers": len(seen[-1].shown["loads"]) if seen else identity.get("workers"),
             "tolerance": tolerance,
             "keeps_state": "process" in identity,
             "routes": not identity or "process" in identity or "workers" in identity,
             "running": self._open,
             "ended": max((one.ended for one in seen), default=None),
             "problem": self.problem,
-            "batches": [one.as_dict() for one in seen],
+            "batches": [one.shown for one in seen],
         }
 
     def _look(self) -> bool:
@@ -173,32 +198,34 @@ class History:
             if plan is None or len(workers) < planned_workers(plan):
                 return None  # still running, or about to be purged
             n_workers, rescaled = len(workers), plan.about.get("whole") is True
-            strategy, tolerance = seen_batches.strategy_of(plan)
+            strategy, tolerance = _strategy_of(plan)
         else:
             plan_file_name = names.plan_name(batch)
             if not is_last and plan_file_name not in self.ledger.files.files("plans"):
                 return None  # it is being purged: some reports may be gone
         balance = batch_balance(batch, n_workers, sources, workers)
-        told = any(one.balance.hot_keys is not None for one in self._seen.values())
+        told = any(one.shown["keys"] is not None for one in self._seen.values())
         if is_last and balance.hot_keys is None and (told or ledger.files.folders("workers")):
             return None  # workers will report; until then, sources may be missing as well
         steps = (steps_of(one, ((n_workers, None),)) for one in sources.values())
         speeds = next((step[-1][1] for step in steps), None)
-        moved = each_of(workers, "moved")
+        moved = _each_of(workers, "moved")
         ended = self._written(one.where.removeprefix(f"{ledger.place}/") for one in files)
-        return SeenBatch(
-            balance,
-            seen_batches.relative_loads(balance, speeds),
-            ended,
-            self._seconds(plan_file_name, run, ended),
-            None if moved is None else sum(moved),
-            rescaled,
-            each_of(workers, "bytes"),
-            each_of(workers, "held"),
-            seen_batches.shown_hot_keys(workers, balance.records),
-            strategy,
-            tolerance,
-        )
+        shown = {
+            **{name: getattr(balance, name) for name in _TOLD},
+            "loads": [worker.records for worker in balance.workers],
+            "relative_loads": _relative_loads(balance, speeds),
+            # From the plan to the last report; None if the files do not show it.
+            "seconds": self._seconds(plan_file_name, run, ended),
+            # Keys whose state came from another worker, and what each worker holds: only `process`
+            # reports these.
+            "moves": None if moved is None else sum(moved),
+            "rescaled": rescaled,
+            "state_bytes": _each_of(workers, "bytes"),
+            "state_keys": _each_of(workers, "held"),
+            "hot_keys": _shown_hot_keys(workers, balance.records),
+        }
+        return SeenBatch(shown, ended, strategy, tolerance)
 
     def _written(self, names: Iterable[str]) -> float:
         """Find the time, in seconds since 1970, at which the last of these files was written."""
@@ -242,3 +269,74 @@ def _only_query(root: Ledger) -> Ledger:
             "The first micro-batch creates it"
         )
     return root.below(names[0])
+
+
+def _relative_loads(balance: BatchBalance, speeds: tuple[float, ...] | None) -> list[float]:
+    """Return the load of each worker, 1 = its fair share; by costs where reports have them."""
+    costs = [worker.cost for worker in balance.workers]
+    records = [float(worker.records) for worker in balance.workers]
+    loads = [cost if cost is not None else 0.0 for cost in costs] if any(costs) else records
+    if not sum(loads):
+        return [0.0] * len(loads)
+    relative: list[float] = metrics.relative_loads(loads, speeds).tolist()
+    return relative
+
+
+def _users_key(key: str) -> str:
+    """Return the columns of a key without the internal one by which joins spread keys.
+
+    >>> _users_key("item string, __skewless_part int")
+    'item string'
+    """
+    return re.sub(rf", {internal('part')}(_[0-9a-f]{{8}})? int$", "", key)
+
+
+def _tolerance_of(identity: Mapping[str, Any]) -> float | None:
+    """Return the imbalance that the strategy allows, if it has such a parameter."""
+    return _allowed(_from_json(identity.get("parameters")))
+
+
+def _strategy_of(plan: Entry) -> tuple[str, float | None]:
+    """Return the name of the strategy that made a plan of `process`, and its tolerance."""
+    found = _from_json(plan.about.get("strategy"))
+    if not isinstance(found, list) or len(found) != 2:
+        return "", None
+    return str(found[0]), _allowed(found[1])
+
+
+def _allowed(parameters: Any) -> float | None:
+    found = parameters.get("tolerance") if isinstance(parameters, dict) else None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _from_json(text: Any) -> Any:
+    try:
+        return from_json(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _shown_hot_keys(workers: Mapping[int, Entry], n_records: int) -> list[dict[str, Any]]:
+    """Return the heaviest keys as plain data, each with its workers."""
+    return [
+        {
+            "key": printable(key.key, LONGEST_TEXT),
+            "records": key.records,
+            "share": key.share,
+            "unsure": key.unsure,
+            "workers": [list(place) for place in places],
+        }
+        for key, places in read_hot_keys(workers, n_records)
+    ]
+
+
+def _each_of(workers: Mapping[int, Entry], name: str) -> list[int] | None:
+    """Return a number of each worker, or None if some workers do not report it."""
+    if not workers or not all(name in one.about for one in workers.values()):
+        return None
+    for entry in workers.values():
+        number = entry.about[name]
+        if type(number) is not int or number < 0:
+            text = f"{name} must be a whole number from 0 on, not {str(number)[:40]}"
+            raise corrupt(entry, ValueError(text))
+    return [one.about[name] for one in workers.values()]

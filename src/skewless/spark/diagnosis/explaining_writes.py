@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skewless.diagnosis.writes import advice, is_routed, shuffles_of
 from skewless.plumbing.arguments import shown
-from skewless.spark.error_lines import first_line
-from skewless.spark.records import Records
+from skewless.spark.records import Records, first_line
 from skewless.spark.routing.planned.inputs import physical_plan
 
 #: Delta writes inside of a command, whose plan is not shown: its settings tell.

@@ -22,12 +22,10 @@ from skewless.diagnosis.job import Job, SampledKeys
 from skewless.diagnosis.ways import chosen_strategies, predict
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.spark.diagnosis.applying import HotKeys
-from skewless.spark.diagnosis.measuring import measure
-from skewless.spark.diagnosis.timing_work import Work
+from skewless.spark.diagnosis.measuring import Work, measure
 from skewless.spark.key_texts import key_text
 from skewless.spark.records import GroupingKey, Key, Records
-from skewless.spark.routing.arguments import number_of_workers
-from skewless.spark.routing.settings import given_workers
+from skewless.spark.routing.arguments import given_workers, number_of_workers
 from skewless.spark.worker_python import is_local
 from skewless.strategy import AnyStrategy
 
@@ -37,22 +35,9 @@ _RECORDS, _TOP, _TOP_JSON = "records", "top", "top_json"
 _PARTITION, _HASH, _PLAIN = "partition", "hash", "plain"
 _BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: The types that Spark's `approx_top_k` takes. Keys of other types are given to it as JSON.
-_COUNTED_AS_THEY_ARE = (
-    T.BooleanType
-    | T.ByteType
-    | T.ShortType
-    | T.IntegerType
-    | T.LongType
-    | T.FloatType
-    | T.DoubleType
-    | T.DecimalType
-    | T.StringType
-    | T.DateType
-    | T.TimestampType
-    | T.TimestampNTZType
-)
-_LOGGER = logging.getLogger("skewless")
 _TIMES = T.DateType | T.TimestampType | T.TimestampNTZType
+_COUNTED_AS_THEY_ARE = T.NumericType | T.BooleanType | T.StringType | _TIMES
+_LOGGER = logging.getLogger("skewless")
 
 
 def hot_keys(
@@ -130,7 +115,7 @@ def hot_keys(
             "of the same records"
         )
     sample = whole(sample, "sample", least=1)
-    top = _n_keys(top)
+    top = whole(top, "top", least=1, most=MOST_KEYS)
     chosen = chosen_strategies(strategies)
     n_workers = number_of_workers(df, given_workers(workers, df.sparkSession))
     seeded = seed_number(seed)
@@ -198,6 +183,7 @@ def observe_hot_keys(
     """
     records = Records.of(df)
     text(name, "name", "a name for the observation")
+    top = whole(top, "top", least=1, most=MOST_KEYS)
     return df.observe(name, *_counts(records.by(key).key, top))
 
 
@@ -233,13 +219,8 @@ def observed_hot_keys(
     return HotKeys(records=n_records, keys=heaviest, workers=workers)
 
 
-def _n_keys(top: object) -> int:
-    return whole(top, "top", least=1, most=MOST_KEYS)
-
-
 def _counts(key: GroupingKey, top: int) -> list[Column]:
     """Return the aggregates: how many records, and the heaviest keys."""
-    top = _n_keys(top)
     columns, kind = key.grouped, key.fields[0].dataType
     name, item = _TOP, columns[0]
     if len(columns) > 1 or not isinstance(kind, _COUNTED_AS_THEY_ARE):
@@ -247,14 +228,13 @@ def _counts(key: GroupingKey, top: int) -> list[Column]:
         name, item = _TOP_JSON, F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})
     heaviest = F.call_function("approx_top_k", item, F.lit(top))
     if name == _TOP and isinstance(kind, _TIMES):  # Python has no dates beyond the year 9999
-        heaviest = F.transform(heaviest, _with_text)
+
+        def with_text(one: Column) -> Column:
+            key = one.getField("item").cast("string")
+            return F.struct(key.alias("item"), one.getField("count").alias("count"))
+
+        heaviest = F.transform(heaviest, with_text)
     return [F.count(F.lit(1)).alias(_RECORDS), heaviest.alias(name)]
-
-
-def _with_text(counted: Column) -> Column:
-    """Return the entry of one key with the key as text."""
-    key = counted.getField("item").cast("string")
-    return F.struct(key.alias("item"), counted.getField("count").alias("count"))
 
 
 def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:

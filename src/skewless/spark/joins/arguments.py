@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -22,11 +24,10 @@ from pyspark.sql.types import (
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, is_collated, nullable, quoted
-from skewless.spark.error_lines import first_line
-from skewless.spark.records import GroupingKey, Records
+from skewless.spark.records import GroupingKey, Records, first_line
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.state.operators.join import both_records, key_names, renamed
-from skewless.spark.state.spread_records import any_null
+from skewless.spark.state.planning.spread_records import any_null
 
 #: Other names of the kinds of join, as Spark has them; with or without "_".
 _OTHER_NAMES = {
@@ -84,20 +85,12 @@ class Sides:
     def equal_keys(self) -> Column:
         """The condition of the join, for rows of both sides."""
         pairs = zip(self.left.key, self.right.key, strict=True)
-        conditions = [F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs]
-        found = conditions[0]
-        for condition in conditions[1:]:
-            found = found & condition
-        return found
+        return reduce(and_, (F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs))
 
     @property
     def plain(self) -> DataFrame:
         """Spark's own join."""
-        return self.of_join(self.left.df.join(self.right.df, self.equal_keys, self.how))
-
-    def of_join(self, joined: DataFrame) -> DataFrame:
-        """Return the columns of the result."""
-        return joined.select(*self.result)
+        return self.left.df.join(self.right.df, self.equal_keys, self.how).select(*self.result)
 
 
 def require_tables(left: Any, right: Any) -> tuple[Records, Records]:
@@ -156,10 +149,8 @@ def _keys_of_result(names: Sequence[str], aliases: Sequence[str], how: str) -> l
     if how == "right":
         return [F.col(alias).alias(name) for name, alias in zip(names, aliases, strict=True)]
     if how == "full":
-        return [
-            F.coalesce(F.col(quoted(name)), F.col(alias)).alias(name)
-            for name, alias in zip(names, aliases, strict=True)
-        ]
+        pairs = zip(names, aliases, strict=True)
+        return [F.coalesce(F.col(quoted(name)), F.col(alias)).alias(name) for name, alias in pairs]
     return [F.col(quoted(name)) for name in names]
 
 

@@ -87,7 +87,7 @@ def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
     ]
     if needless:
         joined = joined.where(~reduce(or_, needless))
-    return sides.of_join(joined)
+    return joined.select(*sides.result)
 
 
 def _looks_up(side: JoinSide, way: _Way, how: str) -> bool:

@@ -7,29 +7,37 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from skewless.arrays import Floats
 from skewless.planning.join_plan import JoinPlan, PlannedCells
-from skewless.planning.packing import first_homes
+from skewless.planning.packing import buckets_of, first_homes
 from skewless.planning.pairs import (
     HOT,
     KEPT,
     WITHOUT_PAIRS,
     PairCounts,
     heaviest_share,
+    load_of,
     loads_by_hash,
+    n_listed,
     place_cells,
 )
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
-from skewless.spark.joins.arguments import Sides, both_sides
-from skewless.spark.joins.counting import count_pairs
+from skewless.spark.joins.arguments import JoinSide, Sides, both_sides
 from skewless.spark.key_texts import LONGEST_TEXT, key_text
-from skewless.spark.routing.arguments import number_of_workers
+from skewless.spark.routing.arguments import (
+    are_untrusted,
+    given_seed,
+    given_workers,
+    number_of_workers,
+)
+from skewless.spark.routing.planned.counting import LEVEL, thinned
 from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
-from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 
 #: Loads by hash that differ by less are even enough for Spark's own join.
 _EVEN = 0.1
@@ -42,6 +50,13 @@ _FILLED = 0.25
 _A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
 _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_HASH, _SIDE = internal("hash"), internal("side")
+#: A row is counted for sure if its position times the number of its partition is below 2 ** 17.
+_ALL_COUNTED = 17
+#: Of a sampled key, so many standard deviations are not counted.
+_SURE = 3.0
+#: More than Spark can have, so that the driver gets few rows however many partitions there are.
+_MOST_PARTITIONS = 1 << 30
 
 
 def plan_join(
@@ -124,27 +139,20 @@ def require_plan(plan: Any, sides: Sides, workers: Any) -> JoinPlan:
 
 def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     """Return the plan after counting."""
-    found = count_pairs(sides, plan.workers, plan.seed, untrusted=plan.untrusted_keys)
-    plan = dataclasses.replace(
-        plan,
-        left_rows=found.left_rows,
-        right_rows=found.right_rows,
-        pairs=found.pairs,
-        is_sampled=found.is_sampled,
-        loads=tuple(loads_by_hash(found.counts, plan.workers).tolist()),
-    )
-    share = heaviest_share(found.counts, plan.workers, sides.how)
+    counts, told = count_pairs(sides, plan.workers, plan.seed, untrusted=plan.untrusted_keys)
+    loads = tuple(loads_by_hash(counts, plan.workers).tolist())
+    plan = dataclasses.replace(plan, **told, loads=loads)
+    share = heaviest_share(counts, plan.workers, sides.how)
     reason = None
     if share < HOT:
         reason = f"no key is hot: the heaviest has {share:.2f} of a worker's share"
-    elif _is_small(sides, plan, found.counts):
+    elif _is_small(sides, plan, counts):
         reason = "one side is small, and Spark broadcasts it when it has seen its size"
     elif plan.imbalance <= _EVEN:
         reason = f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}"
     if reason is not None:
         return dataclasses.replace(plan, reason=reason)
-    placed = place_cells(found.counts, plan.workers, sides.how)
-    counts = found.counts
+    placed = place_cells(counts, plan.workers, sides.how)
     hashes = counts.hashes.view("int64").tolist()
     keys = [
         PlannedCells(hashes[at], round(counts.left[at]), round(counts.right[at]), r, c, workers)
@@ -219,3 +227,59 @@ def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
     }
     keys = [dataclasses.replace(key, name=names.get(key.hash)) for key in plan.keys]
     return dataclasses.replace(plan, keys=tuple(keys))
+
+
+def count_pairs(
+    sides: Sides, n_workers: int, seed: int, *, untrusted: bool
+) -> tuple[PairCounts, dict[str, Any]]:
+    """Count the keys of both sides in one job that shuffles nothing; nulls are left out.
+
+    Return the rows of the heaviest keys with the load of each bucket, by the rule of `load_of`, and
+    what a plan says of it all. Large tables are thinned. So what the driver gets grows with the
+    logarithm of their rows.
+
+    Two rows of a sample that meet by chance stand for thousands of pairs. So a sampled key counts
+    with the rows that it has for almost sure; what is left is taken for even.
+    """
+    rows = [
+        _sampled(side, seed, number, untrusted=untrusted)
+        for number, side in enumerate((sides.left, sides.right))
+    ]
+    table = rows[0].union(rows[1]).toArrow()
+    sampled, level, side = (table[name].to_numpy() for name in (_HASH, LEVEL, _SIDE))
+    is_right = side.astype(bool)  # an empty table has objects
+    hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
+    weight = np.ldexp(1.0, level)
+
+    def sums(chosen: Any, values: Floats) -> Floats:
+        return np.bincount(at[chosen], values[chosen], hashes.size).astype(np.float64)
+
+    left, right = sums(~is_right, weight), sums(is_right, weight)
+    sure = [
+        np.maximum(rows - _SURE * np.sqrt(sums(chosen, weight * (weight - 1))), rows > 0)
+        for rows, chosen in ((left, ~is_right), (right, is_right))
+    ]
+    loads, total = load_of(sure[0], sure[1], sides.how), load_of(left, right, sides.how).sum()
+    n_buckets = first_homes(n_workers).size
+    buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets).astype(np.float64)
+    buckets += max(total - loads.sum(), 0.0) / n_buckets
+    heaviest = np.argsort(-loads, kind="stable")[: n_listed(n_workers)]
+    told = {
+        "left_rows": round(float(left.sum())),
+        "right_rows": round(float(right.sum())),
+        "pairs": round(float(left @ right)),
+        "is_sampled": bool(level.any()),
+    }
+    listed = (hashes[heaviest], sure[0][heaviest], sure[1][heaviest])
+    return PairCounts(*listed, buckets), told
+
+
+def _sampled(side: JoinSide, seed: int, number: int, *, untrusted: bool) -> DataFrame:
+    """Return the hashes of the keys that are counted; each stands for 2 ** `LEVEL` rows.
+
+    The sides are sampled by different numbers: else a row that is joined with itself would be in
+    both samples or in none, and the product of their counts be too large.
+    """
+    rows = thinned(side.df.where(~side.has_null), _ALL_COUNTED, _MOST_PARTITIONS, number)
+    hashed = side.hash(seed, untrusted=untrusted).alias(_HASH)
+    return rows.select(hashed, LEVEL, F.lit(number == 1).alias(_SIDE))

@@ -107,5 +107,5 @@ def require_worker_report(report: Entry) -> None:
         for row in top or []:
             is_row = isinstance(row, list) and [type(v) for v in row] == [str, int, int]
             require_that(is_row, "top must have a text, a count and a hash in each row")
-            within = 1 <= ListedKey.from_json(row).records <= about["records"]
+            within = 1 <= ListedKey(*row).records <= about["records"]
             require_that(within, "top must count at least 1 and at most all records of a key")

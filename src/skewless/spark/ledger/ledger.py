@@ -12,6 +12,7 @@ of the last earlier run count.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,8 +23,14 @@ from skewless.spark.ledger import files as content
 from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, LedgerTooNew, from_bytes, to_bytes
 from skewless.spark.ledger.folder import Folder, absolute, below, open_folder, require_folder, shown
-from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, STATE, WORKERS, run_name
-from skewless.spark.ledger.purging import purge
+from skewless.spark.ledger.names import (
+    KINDS,
+    PLANS,
+    SOURCES,
+    STATE,
+    WORKERS,
+    run_name,
+)
 
 #: The setting of the session with a folder in which each query has its own ledger.
 LEDGER_SETTING = "spark.skewless.ledger"
@@ -34,6 +41,10 @@ _REPORT_BYTES = 256 << 10
 _INFORMATIVE = ("skewless",)
 #: What an older version did not write into an identity.
 _LAYOUT = "state_layout"
+#: Seconds. No task takes that long to write a few hundred bytes: the task has died.
+_SURELY_DEAD_S = 3600.0
+#: The runs that always stay registered: to look for files of older ones, many folders are listed.
+KEPT_RUNS = 16
 
 
 class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
@@ -305,7 +316,21 @@ class Ledger:
         The plan of the first batch to keep should exist: the newest plan holds what was learned,
         and this deletes it too if it is older. Versions that newer ones build on, `needed`, stay.
         """
-        purge(self.files, before, needed)
+        files = self.files
+        for name in files.files(PLANS):
+            match = file_names.OF_PLANS.fullmatch(name)
+            if match and int(match[1]) < before:
+                files.delete(name)
+        unfinished = file_names.UNFINISHED_STATEMENT
+        for name in filter(unfinished.fullmatch, files.files("") + files.files("runs")):
+            if files.seconds_since_written(name) > _SURELY_DEAD_S:
+                files.delete(name)
+        for kind in KINDS:
+            for folder in files.folders(kind):
+                batch = file_names.batch_of(folder)
+                if batch is not None and batch < before:
+                    _purge_batch(files, folder, needed)
+        _purge_runs(files)
 
 
 def given_ledger(folder: Any) -> Ledger | None:
@@ -319,3 +344,46 @@ def ledger_of_stream(given: Ledger | None, spark: Any) -> tuple[Ledger | None, b
         return given, False
     root = spark.conf.get(LEDGER_SETTING, None)
     return (None, False) if root is None else (Ledger(str(root)), True)
+
+
+def _purge_batch(files: Folder, folder: str, needed: Collection[str]) -> None:
+    for run in files.folders(folder):
+        names = files.files(run)
+        if run + file_names.PLAN in names:
+            files.delete(run + file_names.PLAN)  # first: without it, the run is not whole
+        stay = [name for name in names if name in needed]
+        for name in names if stay else ():
+            if name not in stay:
+                files.delete(name)
+        if not stay:
+            files.delete_folder(run)
+    if not files.folders(folder):
+        files.delete_folder(folder)
+
+
+def _purge_runs(files: Folder) -> None:
+    """Delete registrations of runs that have no files left.
+
+    A task of an abandoned run may still be at work. It would register its run again, as the latest
+    one. So a run stays registered until the one after it is old.
+    """
+    matches = [match for match in map(file_names.RUN.fullmatch, files.files("runs")) if match]
+    registered = sorted((int(match[1]), match[2], match[0]) for match in matches)
+    pairs = list(itertools.pairwise(registered))[: max(0, len(registered) - KEPT_RUNS)]
+    old = [
+        (name, file)
+        for (_, name, file), (_, _, after) in pairs
+        if files.seconds_since_written(after) > _SURELY_DEAD_S
+    ]
+    if not old:
+        return
+    used = {
+        run.rpartition("/")[2]
+        for kind in KINDS
+        for batch in files.folders(kind)
+        for run in files.folders(batch)
+    }
+    # The first registration of a name counts, so it is deleted last.
+    for name, file in reversed(old):
+        if name not in used:
+            files.delete(file)

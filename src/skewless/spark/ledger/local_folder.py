@@ -33,7 +33,7 @@ class LocalFolder:
         self.root = root
 
     def read(self, name: str, last: int | None = None) -> bytes | None:
-        """See `Folder`."""
+        """Return the content, or its `last` bytes, or None when there is no such file."""
         try:
             with (self.root / name).open("rb") as file:
                 if last is not None:
@@ -46,7 +46,7 @@ class LocalFolder:
             raise LedgerCorrupt(text) from None
 
     def create(self, name: str, data: bytes) -> bytes:
-        """See `Folder`."""
+        """Write the file, durably, unless it is there; return the content that counts."""
         with naming_the_folder(str(self.root)):
             there = self.read(name)
             while there is None:
@@ -56,24 +56,24 @@ class LocalFolder:
             return there
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """See `Folder`."""
+        """Write the file; replace it if it exists."""
         with naming_the_folder(str(self.root)), self._written(name, data) as unfinished:
             unfinished.replace(self.root / name)
 
     def files(self, under: str) -> list[str]:
-        """See `Folder`."""
+        """Return the names of the files directly below `under`, unfinished ones included."""
         return self._list(under, folders=False)
 
     def folders(self, under: str) -> list[str]:
-        """See `Folder`."""
+        """Return the names of the folders directly below `under`."""
         return self._list(under, folders=True)
 
     def delete(self, name: str) -> None:
-        """See `Folder`."""
+        """Delete a file, if it is still there."""
         (self.root / name).unlink(missing_ok=True)
 
     def delete_folder(self, name: str) -> None:
-        """See `Folder`."""
+        """Delete a folder and the files in it, if they are still there."""
         for file in self.files(name):
             self.delete(file)
         try:
@@ -83,7 +83,7 @@ class LocalFolder:
                 raise
 
     def seconds_since_written(self, name: str) -> float:
-        """See `Folder`."""
+        """Return the age of a file; 0 when there is none."""
         try:
             return time.time() - (self.root / name).stat().st_mtime
         except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""The arguments of `route`, which `aggregate` has too: checked, and resolved once."""
+"""The arguments of `route`, which `aggregate` has too: checked, and resolved once.
+
+Some of them may also be settings of the session: `spark.skewless.<name>`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,51 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from skewless import registry
-from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
+from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.ledger.ledger import Ledger, given_ledger
 from skewless.spark.records import Records
-from skewless.spark.routing import settings
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
+
+
+def _given(value: Any, name: str, spark: Any) -> tuple[Any, str]:
+    """Return the argument, or else the setting, or None; and what a message calls it."""
+    if value is not None:
+        return value, name
+    setting = f"spark.skewless.{name}"
+    return spark.conf.get(setting, None), setting
+
+
+def given_seed(seed: Any, spark: Any) -> int | None:
+    """Return the seed that was given, or None."""
+    value, name = _given(seed, "seed", spark)
+    return None if value is None else seed_number(value, name)
+
+
+def given_workers(workers: Any, spark: Any) -> int | None:
+    """Return the number of workers that was given, or None."""
+    value, name = _given(workers, "workers", spark)
+    return None if value is None else whole(value, name, least=1, most=MOST_WORKERS)
+
+
+def are_untrusted(untrusted_keys: Any, spark: Any) -> bool:
+    """Return whether strangers choose the keys: the argument, or else the setting."""
+    if untrusted_keys is None:
+        return _switch(spark, "untrustedKeys")
+    return _is_true("untrusted_keys", untrusted_keys)
+
+
+def _switch(spark: Any, name: str) -> bool:
+    value, setting = _given(None, name, spark)
+    return value is not None and _is_true(setting, value)
+
+
+def _is_true(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if not isinstance(value, bool | str) or text not in ("true", "false"):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    return text == "true"
 
 
 @dataclass(frozen=True)
@@ -52,7 +93,7 @@ def routing_arguments(
     """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
     spark = df.sparkSession
     given = given_ledger(ledger)
-    asked = settings.given_workers(workers, spark)
+    asked = given_workers(workers, spark)
     # The ledger comes before Spark's number, which often follows the cores: a query may restart on
     # a machine with others. A ledger below `spark.skewless.ledger` is not known before it starts.
     last = last_workers(given) if asked is None and given is not None and df.isStreaming else None
@@ -71,10 +112,10 @@ def routing_arguments(
     return RoutingArguments(
         n_workers,
         speeds,
-        settings.given_seed(seed, spark),
+        given_seed(seed, spark),
         given,
-        settings.are_untrusted(untrusted_keys, spark),
-        settings.are_speeds_measured(spark),
+        are_untrusted(untrusted_keys, spark),
+        _switch(spark, "measuredSpeeds"),
         n_workers if last is None else None,
         most,
     )

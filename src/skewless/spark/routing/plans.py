@@ -115,7 +115,7 @@ class PlanMaker:
         now, _ = self._next(plan, None)
         if not _holds(plan, _SHARED):
             return now, now._own(ledger, plan, source)
-        state = now._shared(plan, source)
+        state = now._state(plan, _SHARED, source)
         # A plan has all reports of the batch before, so no source is ahead of it. So a strategy
         # that condenses continues with the plan itself.
         if isinstance(self.strategy, Forks) and not isinstance(self.strategy, Condenses):
@@ -275,7 +275,7 @@ class PlanMaker:
         The reports are about the workers of `then`.
         """
         if isinstance(self.strategy, Rebalances):
-            state = then._shared(plan, 0) if _holds(plan, _SHARED) else then.start(0)
+            state = then._state(plan, _SHARED, 0) if _holds(plan, _SHARED) else then.start(0)
             report = then._summed((report for _, report in reports), state)
             state, _ = self.strategy.rebalance(report, copy_state(state))
             return self._entry(_SHARED, self._advanced(state, then.history))
@@ -285,7 +285,7 @@ class PlanMaker:
                 return _only(plan, _SHARED)
             if not parts and not _holds(plan, _SHARED):
                 return Entry({})
-            merged = self._merged(parts) if parts else self._shared(plan, 0)
+            merged = self._merged(parts) if parts else self._state(plan, _SHARED, 0)
             seconds = seconds_per_record(measured) if measured else None
             if seconds is not None and hasattr(self.strategy, "observe"):
                 self.strategy.observe(merged, seconds_per_record=seconds)
@@ -368,10 +368,6 @@ class PlanMaker:
         if steps_of(entry, self.history) == self.history:
             return self._restored(entry, prefix, source)
         return self._told(self._state(entry, prefix, source))
-
-    def _shared(self, plan: Entry, source: int) -> Any:
-        """Return the state that a plan holds; it shares no array with another."""
-        return self._state(plan, _SHARED, source)
 
     def _own(self, ledger: Ledger, plan: Entry, source: int) -> Any:
         """Return the state with which `source` ended its last batch."""

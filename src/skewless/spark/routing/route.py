@@ -23,11 +23,11 @@ from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import placed
-from skewless.spark.routing.planned.plan_keys import KeyPlan, made_plan
+from skewless.spark.routing.planned.plan_keys import KeyPlan, logged_plan
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import query_ledger, state_identity
 from skewless.spark.routing.router import Router
-from skewless.spark.routing.seeds import draw_seed, log_seed
+from skewless.spark.routing.seeds import log_seed
 from skewless.spark.routing.speeds import uses_speeds
 from skewless.spark.routing.worker_steps import Wishes
 from skewless.spark.worker_python import require_skewless
@@ -145,7 +145,7 @@ def route(
         if records.key.is_collated:
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
         elif not df.isStreaming and input_of(df).is_cheap:
-            return placed(records, _plan(records, weight, given), column)
+            return placed(records, logged_plan(records, given, weight), column)
         strategy = DEFAULT_STRATEGY
     router = make_router(df, records.key, strategy, given)
     cost = None
@@ -159,19 +159,10 @@ def require_new(column: object, records: Records) -> None:
     """Raise ValueError unless this can be the name of one more column."""
     name = text(column, "column", "a name for the new column")
     if name.lower() in [one.lower() for one in records.names]:  # Spark would replace it
-        names = ", ".join(records.names)
-        raise ValueError(f"column: the DataFrame has a column {name!r} already; it has {names}")
-
-
-def _plan(records: Records, weight: str | Column | None, given: RoutingArguments) -> KeyPlan:
-    """Return the plan of a batch that is cheap to count."""
-    seed = draw_seed() if given.seed is None else given.seed
-    if given.seed is None:
-        log_seed(seed)
-    speeds, untrusted = given.speeds, given.untrusted_keys
-    return made_plan(
-        records, given.workers, seed, capacities=speeds, weight=weight, untrusted=untrusted
-    )
+        raise ValueError(
+            f"column: the DataFrame has a column {name!r} already: give column= another name, or "
+            "drop or rename that column"
+        )
 
 
 def _followed(records: Records, plan: object, others: Mapping[str, object]) -> KeyPlan:

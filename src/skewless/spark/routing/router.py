@@ -16,8 +16,7 @@ from skewless.spark.ledger.names import SOURCES, report_name
 from skewless.spark.routing.bounded_counts import add, cost_units
 from skewless.spark.routing.key_hashes import keyed_hashes
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.query_ledger import QueryLedger
-from skewless.spark.routing.this_task import this_task
+from skewless.spark.routing.query_ledger import QueryLedger, this_task
 from skewless.state import MOST_COUNTED
 from skewless.strategy import Weighs
 

@@ -21,7 +21,6 @@ import numpy as np
 from skewless.arrays import Floats
 from skewless.spark.ledger.entry_checks import require_worker_report, row_of, usable
 from skewless.spark.ledger.ledger import Entry
-from skewless.spark.routing.settings import MEASURED_SPEEDS
 from skewless.state import MOST_COUNTED, require_within
 from skewless.strategy import AnyStrategy
 
@@ -53,9 +52,8 @@ def log_unused(name: str) -> None:
     _LOGGER.warning(
         "strategy %r does not use the times that workers measure, because Spark runs a partition "
         "on any executor. If all executors are equally fast, and records of some keys cost more "
-        "than others, set spark.skewless.%s to true",
+        "than others, set spark.skewless.measuredSpeeds to true",
         name,
-        MEASURED_SPEEDS,
     )
 
 

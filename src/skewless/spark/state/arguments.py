@@ -10,19 +10,24 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from skewless import registry
-from skewless.plumbing.arguments import shown, whole
+from skewless.plumbing.arguments import shown, text, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, given_ledger
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
-from skewless.spark.routing.arguments import most_workers, number_of_workers
+from skewless.spark.routing.arguments import (
+    are_untrusted,
+    given_seed,
+    given_workers,
+    most_workers,
+    number_of_workers,
+)
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
-from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
@@ -288,7 +293,12 @@ def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
             raise ValueError(
                 f"{what}: column {second!r} must be boolean, not {kind.simpleString()}"
             )
-    if records.is_stream and shape.expires and not has_watermark:
+    if shape.follows_clock and has_watermark:
+        raise ValueError(
+            f"watermark: {name} has clock = 'processing', so states end by the time of the "
+            "micro-batch: leave out watermark=, or the clock"
+        )
+    if records.is_stream and shape.expires and not (has_watermark or shape.follows_clock):
         why = "ttl" if shape.ttl is not None else "timers" if shape.timers else "a field 'expires'"
         raise ValueError(
             f"watermark: {name} has {why}, and states end by the watermark: give "
@@ -304,6 +314,36 @@ def ordering(records: Records, order_by: Any) -> list[str]:
     if not isinstance(names, list | tuple):
         raise ValueError(f"order_by must be a column's name or several, not {shown(order_by)}")
     return [records.existing(name, "order_by") for name in names]
+
+
+def result_schema(
+    result: StructType, records: Records, has_time: bool, late: Any, errors: Any, batch: Any
+) -> StructType:
+    """Return the schema of the result with the columns that were asked for by their names."""
+    if late is not None and not has_time:
+        raise ValueError(
+            "late_column needs watermark=(time column, delay): without a watermark no record is "
+            "late"
+        )
+    texts = [StructField(name, StringType()) for name in ("error", "message")]
+    error = StructType([StructField("key", _nullable(records.key.named_fields)), *texts])
+    for argument, given, kind in (
+        ("late_column", late, _nullable(records.schema.fields)),
+        ("errors_column", errors, error),
+        ("batch_column", batch, LongType()),
+    ):
+        if given is None:
+            continue
+        name = text(given, argument, "the name of a new column")
+        free_names([name], result.names, argument)
+        # The row of a late record, or of an error, has no results.
+        fields = result if argument == "batch_column" else _nullable(result.fields)
+        result = StructType([*fields, StructField(name, kind)])
+    return result
+
+
+def _nullable(fields: list[StructField]) -> StructType:
+    return StructType([StructField(one.name, one.dataType) for one in fields])
 
 
 def free_names(names: list[str], taken: list[str], argument: str) -> None:

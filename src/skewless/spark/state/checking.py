@@ -24,6 +24,7 @@ from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
 from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE
 from skewless.spark.state.worker_step import Work
 
@@ -62,16 +63,18 @@ class Trial:
         latest: int | None = None
         before: int | None = None
         edges = [0, *cuts, records.num_rows]
-        for begin, end in itertools.pairwise(edges):
+        for batch, (begin, end) in enumerate(itertools.pairwise(edges)):
             part = self._sent(records.slice(begin, end - begin))
             now = None if latest is None else latest - delay
+            if self.shape.follows_clock:
+                now = 0  # time stands still
             salt = int(rng.integers(1 << 62)) | 1
             rows, kept = [], []
             for worker in range(workers):
                 mine, own = (_of_worker(one, salt, worker, workers) for one in (part, states))
                 held = HeldState(layout, arrived=own)
                 for _ in range(1 + again):
-                    worked = work.do(mine, held, before, now)
+                    worked = work.do(mine, held, before, now, batch=batch)
                 rows += worked.results.to_pylist()
                 kept.append(layout.newest([own, worked.changed]))
                 if worked.latest is not None:
@@ -244,9 +247,9 @@ def _copied(shape: Shape) -> Shape:
 
 
 def _described(layout: Any, states: pa.Table) -> Rows:
+    states, held, _ = states_by_key(layout, states)
     keys = pa.table(layout.keys(states), names=layout.key.names).to_pylist()
-    held = layout.states(states).to_pylist()
-    rows = [{"key": key, "state": state} for key, state in zip(keys, held, strict=True)]
+    rows = [{"key": key, "state": state} for key, state in zip(keys, held.to_pylist(), strict=True)]
     return sorted(rows, key=repr)
 
 

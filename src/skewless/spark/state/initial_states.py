@@ -206,7 +206,7 @@ def checked(
     time = None if time in fields else time
     times = {} if time is None else {time: records.schema[time].dataType}
     _require_columns(given, {**wanted, **fields}, times)
-    if shape.ttl is not None and time not in given.names:
+    if shape.ttl is not None and not shape.follows_clock and time not in given.names:
         raise ValueError(
             f"initial_state: {shape.name} has ttl, which counts from the last record of a key: add "
             f"the time of that record as the column {time!r}"

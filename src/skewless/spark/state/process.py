@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from time import time_ns
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.planning.packing import first_homes
-from skewless.plumbing.arguments import text, whole
+from skewless.plumbing.arguments import whole
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.key_hashes import hashed_key
@@ -23,15 +23,15 @@ from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.planned.plan_keys import made_plan
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state import arguments
-from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending, free_names
+from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending
 from skewless.spark.state.closing import Closing
 from skewless.spark.state.grouping import received
 from skewless.spark.state.initial_states import checked
 from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
+from skewless.spark.state.planning.spread_records import Parts
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import shape_of
-from skewless.spark.state.spread_records import Parts
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
@@ -67,6 +67,7 @@ def process(
     closes_without_data: bool = False,
     initial_state: DataFrame | None = None,
     late_column: str | None = None,
+    errors_column: str | None = None,
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
@@ -141,6 +142,12 @@ def process(
         The name of one more column of the result, with late records as structs. It is null in the
         rows that the processor returns. Each late record is a row of its own, in which all columns
         of the processor are null. None: late records are dropped.
+    errors_column
+        The name of one more column of the result, with errors as structs: the `key`, the class of
+        the `error`, and its `message`. If `update` fails for a key in a micro-batch, the key's
+        state stays as it was, its records are left out, and there is a row with the error, as for
+        a late record. Other keys are not affected. None: an error ends the query. So does any
+        error when states expire, or a timer fires.
 
     Examples
     --------
@@ -181,6 +188,7 @@ def process(
         order_by,
         initial=initial_state,
         late_column=late_column,
+        errors_column=errors_column,
     )
 
 
@@ -194,6 +202,7 @@ def processed(
     clocks: Sequence[DataFrame] = (),
     initial: Any = None,
     late_column: str | None = None,
+    errors_column: str | None = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
@@ -203,7 +212,8 @@ def processed(
     """
     shape, batch_column = shape_of(processor), placement.get("batch_column")
     times = arguments.time_and_delay(records, watermark)
-    result = _with_batch(_with_late(shape.result, late_column, records, times), batch_column)
+    columns = late_column, errors_column, batch_column
+    result = arguments.result_schema(shape.result, records, times is not None, *columns)
     arguments.check_streams(records, shape, times is not None)
     ordered = arguments.ordering(records, order_by)
     states = None
@@ -213,14 +223,15 @@ def processed(
     delay, rule = times and times[1], None if parts is None else parts.rule
     place = arguments.placed(records, placement, shape, delay, rule)
     sends = arguments.sending(records, times, ordered)
-    work = Work(shape, sends.sent, place.cost, batch_column, late_column)
+    work = Work(shape, sends.sent, place.cost, batch_column, late_column, errors_column)
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
     if states is not None:
         states.write(place, work)
+    at_once = BatchTasks(work, time_ns() // 1000 if shape.follows_clock else None)
     if not records.is_stream and parts is None and placement.get("strategy", "auto") == "auto":
-        return planned_first(records, sends, place).mapInArrow(BatchTasks(work).process, result)
+        return planned_first(records, sends, place).mapInArrow(at_once.process, result)
     if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
@@ -230,7 +241,7 @@ def processed(
         now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
         plan = now.mapInArrow(tasks.publish, PLACES)
     else:
-        tasks = BatchTasks(work)
+        tasks = at_once
         row = planned(records, place, parts)
         is_spread = len(row.column("spread")[0]) > 0
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
@@ -246,32 +257,6 @@ def processed(
     results = sent.mapInArrow(tasks.process, result)
     # The results come first, so that the number of a partition is that of its worker.
     return results if closing is None else results.union(closing.no_rows(result))
-
-
-def _with_batch(result: StructType, name: object) -> StructType:
-    """Return the schema of the result with the column of the micro-batch, if it is asked for."""
-    if name is None:
-        return result
-    name = text(name, "batch_column", "the name of a new column")
-    free_names([name], result.names, "batch_column")
-    return StructType([*result.fields, StructField(name, LongType())])
-
-
-def _with_late(result: StructType, name: object, records: Records, time: object) -> StructType:
-    """Return the schema of the result with the column of late records, if it is asked for."""
-    if name is None:
-        return result
-    name = text(name, "late_column", "the name of a new column")
-    free_names([name], result.names, "late_column")
-    if time is None:
-        raise ValueError(
-            "late_column needs watermark=(time column, delay): without a watermark no record is "
-            "late"
-        )
-    # The row of a late record has no results.
-    nullable = [StructField(one.name, one.dataType) for one in result.fields]
-    columns = [StructField(one.name, one.dataType) for one in records.schema.fields]
-    return StructType([*nullable, StructField(name, StructType(columns))])
 
 
 def _n_kept(conf: Any) -> int:
@@ -367,11 +352,12 @@ class BatchTasks:
     """What the tasks of a batch DataFrame do."""
 
     work: Work
+    now: int | None = None  # the time of the call in microseconds, if states end by it
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of one worker; states that can expire do so after its last record."""
         work = self.work
-        worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
+        worked = work.do(received(batches, work.sent), HeldState(work.layout), None, self.now)
         yield from work.rows(worked.results, 0)
         live = worked.changed.filter(worked.changed.column(LIVE))
         live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ class KeyedRecords:
         One struct per key, with the fields of the state; null where there is no state.
     watermark
         No record with this time or an earlier one follows. None: there is no watermark, or none
-        yet.
+        yet. If the processor's `clock` is "processing": the time of the micro-batch.
     times
         In `on_timer`, the time of each key's timer; otherwise None.
     """
@@ -124,6 +124,10 @@ class Processor(ABC):
     #: The name of a field of the state, of type array<timestamp>: the timers of the key. When the
     #: watermark passes the earliest one, `on_timer` is called. None: there are no timers.
     timers: str | None = None
+    #: Which time `ttl`, `expires` and timers follow. "event": the watermark. "processing": the time
+    #: at which Spark began the micro-batch, which `watermark` then is; a repeated micro-batch has
+    #: the same time. Then there is no `watermark=`, and no record is late.
+    clock: Literal["event", "processing"] = "event"
     #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
     #: kept with the states, and a restart with other texts is refused. Set it on the class or the
     #: object.
@@ -156,8 +160,9 @@ class Processor(ABC):
         `keyed.states`. Timers of a key fire one after the other in the order of their times, before
         records of the same key are processed, and with `expires` in the same order. By default,
         states are kept without a result. A timer that is added at a time that has passed fires at
-        once if it is later than the one that fires, and otherwise in the next micro-batch. Of more
-        than 1,000 timers of a key that are due at once, the others fire in the next micro-batch.
+        once if it is later than the one that fires, and otherwise in the next micro-batch, unless
+        the ttl has passed. Of more than 1,000 timers of a key that are due at once, the others fire
+        in the next micro-batch.
         """
         return Update(None, keyed.states)
 

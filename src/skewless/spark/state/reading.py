@@ -31,6 +31,7 @@ from skewless.spark.state.planning.state_plan import from_entry, places_alike
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
+from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.state_tables import StateLayout, layout_of
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
@@ -101,7 +102,10 @@ def _base(ledger: Ledger, batch: int | None) -> Base:
     if batch is None:
         found = bases.newest(ledger)
         if found is None:
-            raise ValueError(f"ledger: {place} holds no state: no micro-batch has ended yet")
+            raise ValueError(
+                f"ledger: {place} holds no state: there is no such folder, or no micro-batch has "
+                "ended yet"
+            )
         return found
     wanted = whole(batch, "batch")
     complete = bases.complete(ledger, wanted)
@@ -217,10 +221,13 @@ class StateReader:
         layout = self.layout
         held = HeldState(layout, stack(self.ledger, self.base.version(worker).file))
         table = self._found(held)
+        weights = weight(layout, table)
+        table, states, codes = states_by_key(layout, table)
+        sizes = np.bincount(codes, weights, len(states)).astype(np.int64)
         same = [np.full(table.num_rows, number) for number in (worker, self.base.batch)]
-        numbers = zip((*same, weight(layout, table)), OURS.types, strict=True)
+        numbers = zip((*same, sizes), OURS.types, strict=True)
         ours = [pa.array(column, kind) for column, kind in numbers]
-        fields = layout.states(table).flatten()
+        fields = states.flatten()
         return pa.table([*layout.keys(table), *ours, *fields], schema=self.schema)
 
     def _found(self, held: HeldState) -> pa.Table:

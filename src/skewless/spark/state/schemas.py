@@ -50,6 +50,17 @@ class Shape:
         return arrow_schema(self.result, "result_schema")
 
     @property
+    def span(self) -> int | None:
+        """How long items of lists are held, in microseconds, if each is stored as a row."""
+        span: int | None = getattr(self.processor, "holds_rows_for", None)
+        return span
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether states end by the time of the micro-batch, not by the watermark."""
+        return self.processor.clock == "processing"
+
+    @property
     def name(self) -> str:
         """The class of the processor, for messages."""
         return type(self.processor).__name__
@@ -143,6 +154,11 @@ def shape_of(processor: Any) -> Shape:
             f"{name}: timers must be the name of a field of state_schema of type array<timestamp>, "
             f"not {shown(timers)}; state_schema has {state.simpleString()}"
         )
+    clock: Any = processor.clock
+    if not isinstance(clock, str) or clock not in ("event", "processing"):
+        raise ValueError(f"{name}: clock must be 'event' or 'processing', not {shown(clock)}")
+    if clock == "processing":  # a restart cannot change it: times of states would not fit
+        meaning = {**meaning, "clock": clock}
     return Shape(processor, state, result, ttl, meaning, renamed, timers)
 
 
@@ -234,7 +250,8 @@ def require_compatible(kept: str, shape: Shape, where: str) -> None:
             raise LedgerMismatch(
                 f"{where} holds states with the field {name} {kind}, which state_schema lacks: "
                 "fields can be added, not removed. Keep the field (it may be null), even in an "
-                "older program that is deployed again; or use another ledger and checkpoint"
+                "older program that is deployed again; or use another ledger and checkpoint. The "
+                "gap of sessions is part of the name of their field, and cannot change"
             )
         wanted = now[name].dataType.simpleString()
         if wanted != kind and not _widens(kind, wanted):

@@ -8,7 +8,7 @@ same version, and its next version records that the key is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,22 @@ from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import VersionName, run_name
-from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.query_ledger import QueryLedger, Task, this_task
 from skewless.spark.routing.requests import purge_requests
 from skewless.spark.routing.seeds import hash_seed
-from skewless.spark.routing.this_task import Task, this_task
 from skewless.spark.state.grouping import received
+from skewless.spark.state.outcomes import Worked
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.spread_keys import all_parts
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import report_entry
-from skewless.spark.state.versions import state_tables, version_files
+from skewless.spark.state.versions import row_tables, state_tables, version_files
 from skewless.spark.state.versions.bases import Base, purge, require_newest_run
 from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
 from skewless.spark.state.versions.state_tables import StateLayout, forgotten, hashes_of, live_of
 from skewless.spark.state.versions.version_files import NOT_A_PARTITION, stack
-from skewless.spark.state.worker_step import Work, Worked
+from skewless.spark.state.worker_step import Work
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class StateTasks:
         if worker >= plan.n_workers:
             return self.work.result_schema.empty_table()
         start = beginning(ledger, self.work, plan, worker)
-        worked = self.work.do(records, start.held, plan.watermark_before, plan.watermark)
+        times = plan.watermark_before, plan.watermark
+        worked = self.work.do(records, start.held, *times, batch=batch)
         name = VersionName(batch, run_name(ledger.run), worker, plan.n_workers)
         self._write(ledger, plan, name, start, worked, attempt)
         return worked.results
@@ -126,8 +127,7 @@ class StateTasks:
     ) -> None:
         """Write the version and the report, in one file."""
         layout = self.work.layout
-        n_held = start.n_held + int(live_of(worked.changed).sum()) - int(worked.was_held.sum())
-        n_bytes = start.n_bytes + int(worked.new_bytes.sum()) - int(worked.old_bytes.sum())
+        n_held, n_bytes = start.n_held + worked.n_held, start.n_bytes + worked.n_bytes
         about = {
             "records": worked.n_records,
             "seconds": worked.seconds,
@@ -139,30 +139,30 @@ class StateTasks:
             "moved": start.n_moved,
             "plan": plan.checksum,
         }
-        keys = layout.keys(worked.changed)
+        keys = worked.keys
         # The last column is the part if keys are spread, by plans or by the user.
         named = layout.key.names[-1].startswith(internal("part"))
         has_part = named or self.controller.spread is not None
         report = report_entry(
-            hashes_of(worked.changed),
+            worked.hashes,
             worked.counts,
             worked.costs,
-            worked.new_bytes,
+            worked.sizes,
             lambda row: _text_of_key([key[row] for key in keys], has_part=has_part),
             about,
             None if self.controller.spread is None else _sides(keys, worked),
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
-        # Only keys that had a state before or have one now leave a trace.
-        traced = worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))
-        changed = layout.newest([start.on_top, traced])
-        table, below = version_files.merged(layout, changed, start.held.names, start.held.files)
+        changed, held = layout.newest([start.on_top, worked.changed]), start.held
+        table, below = version_files.merged(layout, changed, held.names, held.files, plan.watermark)
         ends = state_tables.until_of(table)[live_of(table)]
         kept = {
             "held": n_held,
             "bytes": n_bytes,
             "soonest": int(ends.min(initial=state_tables.FOREVER)),
         }
+        if layout.rows:
+            kept["last"] = int(ends.max(initial=state_tables.NO_TIME))
         version = version_files.Version(table, tuple(below), kept)
         version_files.write(ledger, name, version, report, attempt)
 
@@ -245,11 +245,7 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
         return Beginning(HeldState(layout))
     if plan.moving.whole:
         return _gathered(ledger, work, plan, base, worker)
-    file = base.version(worker).file
-    top = version_files.read(ledger, file)
-    names, files = (*top.below, file), stack(ledger, file)
-    own = HeldState(layout, files, names)
-    moving = plan.moving
+    own, moving = _held_by(ledger, layout, base, worker), plan.moving
     leaving = own.with_hashes(moving.hashes[moving.origins == worker])
     arriving = []
     for origin in np.unique(moving.origins[moving.targets == worker]).tolist():
@@ -257,15 +253,20 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
         arriving.append(_held_by(ledger, layout, base, origin).with_hashes(wanted))
     arriving += _copied(ledger, work, plan, base, worker)
     arrived = layout.newest(arriving)
-    moved = layout.newest([forgotten(layout, leaving), arrived])
-    if plan.about.get("renewed") is True:  # all are written again, with new fields and new ends
-        whole = HeldState(layout, files, names, moved).rows_of()
-        return _on_top(work, whole, arrived.num_rows)
+    n_moved = _n_keys(arrived)
+    moved = [forgotten(layout, leaving), arrived]
+    # All are written again, with new fields and new ends, or because they were stored as lists.
+    if plan.about.get("renewed") is True or own.arrived is not None:
+        before = [] if own.arrived is None else [own.arrived]
+        top = layout.newest([*before, *moved])
+        whole = HeldState(layout, own.files, own.names, top).rows_of()
+        return _on_top(work, whole, n_moved)
+    about = own.files[-1].about
     return Beginning(
-        HeldState(layout, files, names, moved),
-        int(top.about["held"]) - leaving.num_rows + arrived.num_rows,
-        int(top.about["bytes"]) + _bytes(layout, arrived) - _bytes(layout, leaving),
-        arrived.num_rows,
+        HeldState(layout, own.files, own.names, layout.newest(moved)),
+        int(about["held"]) - leaving.num_rows + arrived.num_rows,
+        int(about["bytes"]) + _bytes(layout, arrived) - _bytes(layout, leaving),
+        n_moved,
     )
 
 
@@ -303,7 +304,7 @@ def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: i
     parts, n_moved = [], 0
     for origin in range(base.workers):
         rows = _held_by(ledger, layout, base, origin).rows_of(own)
-        n_moved += rows.num_rows if origin != worker else 0
+        n_moved += _n_keys(rows) if origin != worker else 0
         parts.append(rows)
     return _on_top(work, layout.newest(parts), n_moved)
 
@@ -316,7 +317,17 @@ def _on_top(work: Work, rows: pa.Table, n_moved: int) -> Beginning:
 
 
 def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:
-    return HeldState(layout, stack(ledger, base.version(worker).file))
+    """Return what a worker holds in a version; an older skewless stored all rows as lists."""
+    file = base.version(worker).file
+    files = stack(ledger, file)
+    if layout.rows and state_tables.ROW not in files[-1].table.column_names:
+        rows = HeldState(replace(layout, rows=False), files).rows_of()
+        return HeldState(layout, arrived=row_tables.from_lists(layout, rows))
+    return HeldState(layout, files, (*files[-1].below, file))
+
+
+def _n_keys(rows: pa.Table) -> int:
+    return int(np.unique(hashes_of(rows)).size)
 
 
 def _bytes(layout: StateLayout, table: pa.Table) -> int:

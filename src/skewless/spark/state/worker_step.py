@@ -15,17 +15,35 @@ import pyarrow as pa
 from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
+from skewless.spark.state.endings import ended, until
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
-from skewless.spark.state.late_records import late_schema, rows_with_late
+from skewless.spark.state.operators.held_rows import later
+from skewless.spark.state.outcomes import Part, Worked
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
-from skewless.spark.state.schemas import EXPIRES, Shape
-from skewless.spark.state.timers import earliest, without
+from skewless.spark.state.row_step import rows_worked
+from skewless.spark.state.schemas import Shape
+from skewless.spark.state.side_rows import (
+    error_structs,
+    error_type,
+    failing,
+    late_structs,
+    late_type,
+    rows_with_sides,
+    schema_with_sides,
+    some_keys,
+)
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
+from skewless.spark.state.versions.column_room import FEWER_RECORDS, ColumnTooLarge, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of, live_of
+from skewless.spark.state.versions.state_tables import (
+    LIVE,
+    NO_TIME,
+    TIME,
+    hashes_of,
+    live_of,
+)
 from skewless.state import MOST_WEIGHT
 
 #: How the cost of a key is measured: its records, or the seconds that they took.
@@ -33,44 +51,6 @@ Cost = Literal["records", "seconds"]
 #: How often in a row a state may end while the watermark does not change.
 _MOST_EXPIRIES = 1_000
 _ROWS_AT_ONCE = 1 << 16
-
-
-@dataclass(frozen=True, eq=False)
-class Worked:
-    """The outcome of one batch on one worker.
-
-    The arrays have one number per row of `changed`, which has a row for each key that had records
-    or whose state expired.
-    """
-
-    results: pa.Table
-    changed: pa.Table
-    was_held: Any  # flags
-    old_bytes: Ints
-    new_bytes: Ints
-    counts: Ints  # records
-    work: Ints  # records, or what was done for them if that is more
-    costs: Floats
-    n_second: Ints  # records of the second stream, if there is one
-    latest: int | None  # time of a record, in microseconds
-    latest_second: int | None  # the same for the second stream, if there is one
-    n_records: int
-    n_late: int
-    seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The outcome of one call of the processor; `changed` is in the order of the keys."""
-
-    results: pa.Table
-    changed: pa.Table
-    counts: Ints
-    work: Ints
-    costs: Floats
-    seconds: float = 0.0
-    found: Found | None = None  # what was held of the keys of `changed`
-    n_second: Ints | None = None  # records of the second stream
 
 
 @dataclass(frozen=True)
@@ -82,17 +62,22 @@ class Work:
     cost: Cost = "records"
     batch_column: str | None = None  # has the number of the micro-batch
     late_column: str | None = None  # has the late records
+    errors_column: str | None = None  # has the errors of keys; None: an error ends the query
 
     @cached_property
     def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
         shape = self.shape
-        return state_tables.StateLayout(self.sent.key_schema, shape.state_arrow, shape.renamed)
+        return state_tables.StateLayout(
+            self.sent.key_schema, shape.state_arrow, shape.renamed, shape.span is not None
+        )
 
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of `Worked.results`."""
-        return late_schema(self.shape.result_arrow, self.late_column, self.sent)
+        sides = [(self.late_column, late_type(self.sent))]
+        sides.append((self.errors_column, error_type(self.sent.key_schema)))
+        return schema_with_sides(self.shape.result_arrow, sides)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -109,12 +94,13 @@ class Work:
         before: int | None,
         now: int | None,
         *,
+        batch: int = 0,
         expiries: int = _MOST_EXPIRIES,
     ) -> Worked:
         """Return the outcome for these records; `before` and `now` are watermarks.
 
         Expired states are processed first, because the records are all later. `expiries` is how
-        often in a row a state may end.
+        often in a row a state may end. `batch` is another number in each micro-batch.
         """
         times = times_of(records, self.sent)
         latest, second, late = None, None, records.slice(0, 0)
@@ -124,89 +110,42 @@ class Work:
             if not stays.all():
                 late = records.filter(pa.array(~stays))
                 records, times = records.filter(pa.array(stays)), times[stays]
-        expiry = self._ended(held.ended(before, now), now, expiries)
-        update = self._updated(records, times, held, expiry.changed, now)
-        worked = self._joined(held, expiry, update, (latest, second), late.num_rows)
-        if self.late_column is None:
-            return worked
-        rows = rows_with_late(worked.results, late, self.result_schema, self.sent)
+        if self.shape.follows_clock:
+            times = None if now is None else np.full(records.num_rows, now)
+        due = held.ended(before, now)
+        if self.layout.rows:
+            worked = rows_worked(self, grouped(records, times, self.sent), held, due, now, batch)
+        else:
+            expiry = ended(self, due, now, expiries)
+            worked = self._joined(held, expiry, *self._updated(records, times, held, expiry, now))
+        worked = replace(worked, latest=latest, latest_second=second, n_late=late.num_rows)
+        sides = (
+            {} if self.late_column is None else {self.late_column: late_structs(late, self.sent)}
+        )
+        if self.errors_column is not None and worked.failed is not None:
+            sides[self.errors_column] = worked.failed
+        rows = worked.results
+        if self.late_column is not None or self.errors_column is not None:
+            rows = rows_with_sides(rows, sides, self.result_schema)
         return replace(worked, results=rows)
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
-        name = self.shape.processor.second_stream
-        flags = np.zeros(times.size, np.bool_)
-        if name is not None:
-            flags = _flags(only_records(records, self.sent), name)
+        flags = self.are_second(only_records(records, self.sent))
         first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
-    def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
-        """Return the outcome for states that have expired, by `expires`, a timer or the ttl.
-
-        The earliest of them counts, even if the watermark has passed several. A state that is kept
-        may end again by `now`, up to `at_once` times.
-        """
-        layout, limit = self.layout, NO_TIME if now is None else now
-        calls: list[tuple[pa.Table, _Part]] = []
-        tables: list[pa.Table] = []
-        while due.num_rows and at_once:
-            at_once -= 1
-            states = layout.states(due)
-            expires, fires = self._expires(states), earliest(states, self.shape.timers)
-            idle_from = self._idle_from(state_tables.seen_of(due))
-            own = (expires <= limit) & (expires <= idle_from)
-            tables.append(state_tables.forgotten(layout, due.filter(pa.array(~own))))
-            left = []
-            for by_timer in (False, True):
-                which = own & ((fires == expires) == by_timer)
-                if not which.any():
-                    continue
-                chosen, ends = due.filter(pa.array(which)), expires[which]
-                call = self._ending(chosen, ends if by_timer else None, now)
-                calls.append((chosen, call))
-                states = layout.states(call.changed)
-                until, idle = self._expires(states), idle_from[which] <= limit
-                # After a timer, `expires` may follow at the same time.
-                renewed = (earliest(states, self.shape.timers) if by_timer else until) > ends
-                # A state that is kept unchanged would come here without end, and the ttl would
-                # never end it. So it comes again in the next micro-batch, unless the ttl has
-                # passed.
-                gone = chosen.filter(pa.array(idle & ~renewed))
-                tables += [call.changed, state_tables.forgotten(layout, gone)]
-                again = live_of(call.changed) & renewed & ((until <= limit) | idle)
-                left.append(call.changed.filter(pa.array(again)))
-            due = layout.newest(left)
-        changed = layout.newest(tables)
-        nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
-        for chosen, call in calls:
-            costs[layout.find(changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
-        results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
-        seconds = sum(call.seconds for _, call in calls)
-        return _Part(pa.concat_tables(results), changed, nothing, nothing, costs, seconds)
-
-    def _ending(self, rows: pa.Table, fired: Ints | None, now: int | None) -> _Part:
-        """Call the processor for states that end; `fired` are the times of timers."""
-        keyed = self._without_records(self.layout.keys(rows), rows, now)
-        method = self.shape.processor.on_expiry
-        if fired is not None and self.shape.timers is not None:
-            states = without(keyed.states, self.shape.timers, fired)
-            times = pa.array(fired).cast(pa.timestamp("us", "UTC"))
-            keyed = replace(keyed, states=states, times=times)
-            method = self.shape.processor.on_timer
-        # Expiry does not count as a record: the ttl counts from the last record.
-        return self._called(keyed, hashes_of(rows), state_tables.seen_of(rows), method)
-
-    def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
+    def without_records(self, keys: list[Any], states: Any, now: int | None) -> KeyedRecords:
+        """Return keys with their states, for methods that get no records."""
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
-        starts, states = np.zeros(rows.num_rows + 1, np.int64), self.layout.states(rows)
+        starts = np.zeros(len(states) + 1, np.int64)
         return KeyedRecords(self._key_table(keys), nothing, starts, states, moment(now))
 
     def _updated(
-        self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
-    ) -> _Part:
-        """Return the outcome for the records; `ended` are states that expiry has just changed."""
-        group = grouped(records, times, self.sent)
+        self, records: pa.Table, times: Ints | None, held: HeldState, expiry: Part, now: Any
+    ) -> tuple[Part, Found]:
+        """Return the outcome for the records after states have expired, and what was held."""
+        group, ended = grouped(records, times, self.sent), expiry.changed
         found = held.find(group.hashes, group.keys)
         states, seen = found.states, found.seen
         rows = self.layout.find(ended, group.hashes, group.keys)
@@ -215,46 +154,108 @@ class Work:
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
             seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
-        keys = self._key_table(group.keys)
-        keyed = KeyedRecords(keys, group.records, group.starts, states, moment(now))
-        seen = np.maximum(seen, group.latest())
-        part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
-        return replace(part, found=found, n_second=self._of_second_stream(group))
+        keyed, update = self.keyed(group, states, now), self.shape.processor.update
+        latest = np.maximum(seen, group.latest())
+        try:
+            part = self.called(keyed, group.hashes, latest, update)
+        except (MemoryError, ColumnTooLarge):
+            raise
+        except Exception as error:
+            if self.errors_column is None:
+                raise
+            failed = failing(keyed, lambda some: self.call(some, update), error)
+            part = self._without_failing(keyed, group.hashes, seen, latest, failed)
+        return replace(part, n_second=self.of_second_stream(group)), found
 
-    def _of_second_stream(self, group: Grouped) -> Ints:
+    def _without_failing(
+        self,
+        keyed: KeyedRecords,
+        hashes: Keys,
+        seen: Ints,
+        latest: Ints,
+        failed: dict[int, Exception],
+    ) -> Part:
+        """Return the outcome if some keys fail: their states stay as they were."""
+        bad = np.array(sorted(failed), np.int64)
+        good = np.setdiff1d(np.arange(len(keyed)), bad)
+        update = self.shape.processor.update
+        part = self.called(some_keys(keyed, good), hashes[good], latest[good], update)
+        rest = some_keys(keyed, bad)
+        keys = [column.combine_chunks() for column in rest.keys.columns]
+        ends = until(self.shape, rest.states, seen[bad])
+        kept = self.layout.table(hashes[bad], keys, rest.states, ends, seen[bad])
+        order = pa.array(np.argsort(np.concatenate([good, bad])))
+        counts = np.diff(keyed.starts)
+        work, costs = counts.copy(), counts * float(self.cost == "records")
+        work[good], costs[good] = part.work, part.costs
+        return replace(
+            part,
+            changed=pa.concat_tables([part.changed, kept]).combine_chunks().take(order),
+            counts=counts,
+            work=work,
+            costs=costs,
+            failed=error_structs(keyed.keys, failed),
+        )
+
+    def keyed(self, group: Grouped, states: Any, now: int | None) -> KeyedRecords:
+        """Return records with the states of their keys, as `update` gets them."""
+        keys = self._key_table(group.keys)
+        return KeyedRecords(keys, group.records, group.starts, states, moment(now))
+
+    def of_second_stream(self, group: Grouped) -> Ints:
         """Return for each key its records of the second stream."""
         if self.shape.processor.second_stream is None or not group.hashes.size:
             return np.zeros(group.hashes.size, np.int64)
-        flags = _flags(group.records, self.shape.processor.second_stream)
-        counts: Ints = np.add.reduceat(flags.astype(np.int64), group.starts[:-1])
+        flags = self.are_second(group.records).astype(np.int64)
+        counts: Ints = np.add.reduceat(flags, group.starts[:-1])
         return counts
 
-    def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
-        """Return the first rows of a new part of these keys, which are spread now.
+    def are_second(self, records: pa.Table) -> Flags:
+        """Return which records are of the second stream."""
+        name = self.shape.processor.second_stream
+        if name is None:
+            return np.zeros(records.num_rows, np.bool_)
+        flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
+        return flags
 
-        `rows` are the states of the keys' parts 0. The new part gets the rows that they hold of the
-        second stream, or of the first one.
+    def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
+        """Return the first rows of a new part of keys, which are spread now.
+
+        `rows` are those of the keys' parts 0. The new part gets what they hold of the second
+        stream, or of the first one.
         """
         layout = self.layout
-        rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
-        *keys, parts = layout.keys(rows)
-        keys.append(pa.array(np.full(len(parts), number), parts.type))
-        keyed = self._without_records(keys, rows, None)
-        shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
-        states = self.shape.states_of(Update(None, shared), keyed)
-        hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
-        seen = state_tables.seen_of(rows)
-        table = layout.table(hashes, keys, states, self._until(states, seen), seen)
-        return table.filter(table.column(LIVE))
+        mine = state_tables.column_of(rows, state_tables.LIST).to_numpy() == int(second)
+        rows = rows.filter(pa.array((layout.keys(rows)[-1].to_numpy() == 0) & mine))
+        parts = np.full(rows.num_rows, number, np.int32)
+        for name, column in (
+            (state_tables.HASH, part_hashes(hashes_of(rows), parts)),
+            (layout.key_names[-1], parts),
+        ):
+            place = layout.schema.get_field_index(name)
+            field = layout.schema.field(place)
+            rows = rows.set_column(place, field, pa.array(column, field.type))
+        return layout.sorted(rows)
 
-    def _called(
+    def called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
-    ) -> _Part:
+    ) -> Part:
         """Call the processor for some keys and build the outcome; without keys, do not call it."""
         layout, counts = self.layout, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
-            return _Part(none, layout.empty(), counts, counts, np.empty(0))
+            return Part(none, layout.empty(), counts, counts, np.empty(0))
+        results, states, update, seconds = self.call(keyed, method)
+        ends = until(self.shape, states, seen)
+        keys = [column.combine_chunks() for column in keyed.keys.columns]
+        changed = layout.table(hashes, keys, states, ends, seen)
+        work = counts if update.work is None else np.maximum(counts, update.work)
+        return Part(results, changed, counts, work, self.costs(update, work, seconds), seconds)
+
+    def call(
+        self, keyed: KeyedRecords, method: Callable[[Any], Update]
+    ) -> tuple[pa.Table, Any, Update, float]:
+        """Call the processor for some keys; return results and states, all of it, and seconds."""
         begin = time.perf_counter()
         try:
             update = method(keyed)
@@ -266,18 +267,13 @@ class Work:
         except pa.ArrowException as error:
             if not is_too_large(error):
                 raise
-            raise RuntimeError(
+            raise ColumnTooLarge(
                 f"{self.shape.name}: a column of results or states of a worker would hold more "
                 f"than Arrow's 2 GiB: {FEWER_RECORDS}"
             ) from error
-        seconds = time.perf_counter() - begin
-        until = self._until(states, seen)
-        keys = [column.combine_chunks() for column in keyed.keys.columns]
-        changed = layout.table(hashes, keys, states, until, seen)
-        work = counts if update.work is None else np.maximum(counts, update.work)
-        return _Part(results, changed, counts, work, self._costs(update, work, seconds), seconds)
+        return results, states, update, time.perf_counter() - begin
 
-    def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
+    def costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
         """Return the cost of each key; seconds of the whole call are divided by what was done."""
         if self.cost == "records":
             return counts.astype(np.float64)
@@ -296,33 +292,14 @@ class Work:
         parts: Floats = seconds * shares / shares.sum()
         return parts
 
-    def _expires(self, states: Any) -> Ints:
-        """Read the ends of states from their field `expires` and from their timers."""
-        timers = earliest(states, self.shape.timers)
-        if EXPIRES not in self.shape.state.names:
-            return timers
-        ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
-        earlier: Ints = np.minimum(ends.fill_null(FOREVER).to_numpy(zero_copy_only=False), timers)
-        return earlier
-
-    def _idle_from(self, seen: Ints) -> Ints:
-        """Compute the ends of states by the ttl, if no record comes."""
-        ends = np.full(seen.size, FOREVER)
-        if self.shape.ttl is not None:
-            known = seen != NO_TIME
-            ends[known] = np.minimum(seen[known], FOREVER - self.shape.ttl) + self.shape.ttl
-        return ends
-
-    def _until(self, states: Any, seen: Ints) -> Ints:
-        """Compute the ends of states, by `expires` or by the ttl."""
-        until: Ints = np.minimum(self._expires(states), self._idle_from(seen))
-        return until
-
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
-        until = self._until(self.layout.states(table), state_tables.seen_of(table))
+        if self.shape.span is not None:
+            ends = later(state_tables.column_of(table, TIME).to_numpy(), self.shape.span)
+        else:
+            ends = until(self.shape, self.layout.states(table), state_tables.seen_of(table))
         place = table.schema.get_field_index(state_tables.UNTIL)
-        return table.set_column(place, self.layout.schema.field(place), pa.array(until, pa.int64()))
+        return table.set_column(place, self.layout.schema.field(place), pa.array(ends, pa.int64()))
 
     def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield results and the states that are left, until no state expires by `now`.
@@ -331,17 +308,17 @@ class Work:
         stop.
         """
         nothing = self.sent.schema.empty_table()
-        n_calls = 0
+        most = _MOST_EXPIRIES
         while (state_tables.until_of(states) <= now).any():
-            if n_calls == _MOST_EXPIRIES:
+            if most <= 0:
                 raise RuntimeError(
                     f"{self.shape.name}: on_expiry was called {_MOST_EXPIRIES:,} times, and still "
                     "keeps states whose `expires` has passed, or on_timer those with a timer that "
                     "has: return a null state for them, or leave out the time"
                 )
-            n_calls += 1
             held = HeldState(self.layout, arrived=states)
-            worked = self.do(nothing, held, None, now, expiries=1)
+            worked = self.do(nothing, held, None, now, expiries=most)
+            most -= max(worked.n_rounds, 1)
             states = self.layout.newest([states, worked.changed])
             states = states.filter(states.column(LIVE)).combine_chunks()
             yield worked.results, states
@@ -349,9 +326,7 @@ class Work:
     def _key_table(self, keys: list[Any]) -> pa.Table:
         return pa.table(keys, schema=self.layout.key)
 
-    def _joined(
-        self, held: HeldState, expiry: _Part, update: _Part, latest: Any, n_late: int
-    ) -> Worked:
+    def _joined(self, held: HeldState, expiry: Part, update: Part, found: Found) -> Worked:
         """Return both parts as one; a key that is in both counts by its update."""
         layout = self.layout
         changed = layout.newest([expiry.changed, update.changed])
@@ -368,28 +343,23 @@ class Work:
             for total, numbers in zip(sums, own, strict=True):
                 total[at] += numbers
         # Without expiry, the rows are those that the update has looked up.
-        found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
-        assert found is not None
+        before = held.find(hashes, keys) if expiry.changed.num_rows else found
+        is_live, sizes = live_of(changed), weight(layout, changed)
         counts, work, costs, n_second = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
-            changed,
-            found.is_held,
-            found.bytes,
-            weight(layout, changed),
+            # Only keys that had a state before or have one now leave a trace.
+            changed.filter(pa.array(before.is_held | is_live)),
+            int(is_live.sum()) - int(before.is_held.sum()),
+            int(sizes.sum()) - int(before.bytes.sum()),
+            hashes,
+            keys,
+            sizes,
             counts,
             work,
             costs,
             n_second,
-            latest[0],
-            latest[1],
-            n_records=int(update.counts.sum()),
-            n_late=n_late,
             seconds=expiry.seconds + update.seconds,
+            n_rounds=expiry.n_rounds,
+            failed=update.failed,
         )
-
-
-def _flags(records: pa.Table, name: str) -> Flags:
-    """Return which records are of the second stream."""
-    flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
-    return flags

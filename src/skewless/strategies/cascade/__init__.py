@@ -8,7 +8,7 @@ change; `heavy_keys` holds their counters; `condensing` is what the ledger holds
 is the variant that sees a whole batch before it decides.
 """
 
-from skewless.strategies.cascade.ahead import CascadeAhead
+from skewless.strategies.cascade.ahead.strategy import CascadeAhead
 from skewless.strategies.cascade.strategy import Cascade
 
 __all__ = ["Cascade", "CascadeAhead"]

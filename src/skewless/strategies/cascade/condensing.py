@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Workers
-from skewless.state import require_same, require_that, require_within
-from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
+from skewless.state import MOST_WEIGHT, fixed, growing, require_that, require_within, within
+from skewless.strategies.cascade.heavy_keys import LARGEST_UNIT, PLACES, HeavyKeys, n_places
 from skewless.strategies.cascade.state import CascadeState, check_numbers
 
 
+@within(0, PLACES, "filled")
+@within(0, MOST_WEIGHT, "counts")
+@within(1, LARGEST_UNIT, "unit")
 class Counted(NamedTuple):
     """The counted keys, in the order of their buckets."""
 
@@ -31,10 +34,8 @@ class Counted(NamedTuple):
         """Refuse counters that do not fit into their buckets."""
         n_keys = self.keys.size
         require_that(self.counts.size == n_keys, f"counts must be {n_keys}, one per key")
-        require_within("filled", self.filled, 0, PLACES)
         total = int(self.filled.sum(dtype=np.int64))
         require_that(total == n_keys, f"filled must add up to the number of keys, {n_keys}")
-        HeavyKeys(self.keys, self.counts, self.unit).check(fresh)
 
     def counters(self) -> tuple[HeavyKeys, Ints]:
         """Return the counters of these keys, and the place of each."""
@@ -57,6 +58,8 @@ def counted(heavy: HeavyKeys) -> tuple[Counted, Ints]:
     return Counted(filled, heavy.keys[used], heavy.counts[used], heavy.unit.copy()), used
 
 
+@fixed("owners", "costs")
+@growing("counted.keys", "counted.counts", "recent", "watched", "wide", "reaches")
 class CondensedCascade(NamedTuple):
     """What is counted and how it is used; other fields are as in `CascadeState`."""
 
@@ -72,16 +75,9 @@ class CondensedCascade(NamedTuple):
     numbers: Rows
     counters: Rows
 
-    @property
-    def grows(self) -> tuple[str, ...]:
-        """Names of the fields whose length depends on the number of counted keys."""
-        return ("counted.keys", "counted.counts", "recent", "watched", "wide", "reaches")
-
     def check(self, fresh: CondensedCascade) -> None:
         """Refuse workers and places that do not exist, and values that are out of range."""
         n_keys, n_workers = self.counted.keys.size, self.levels.size
-        for name in ("owners", "costs"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         for one, other in (("wide", "reaches"), ("recent", "watched")):
             same = getattr(self, one).size == getattr(self, other).size
             require_that(same, f"{one} and {other} must be of equal length")

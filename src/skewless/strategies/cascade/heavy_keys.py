@@ -21,7 +21,7 @@ import numpy as np
 
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_WEIGHT, require_within
+from skewless.state import MOST_WEIGHT, within
 
 #: Counters that a source has: more than heavy keys can exist.
 COUNTED_PER_WORKER = 16
@@ -29,11 +29,13 @@ COUNTED_PER_WORKER = 16
 EPOCH_PER_WORKER = 64
 PLACES = 8
 ABSENT = -1
-_LARGEST_UNIT = 1e150
+LARGEST_UNIT = 1e150
 _KEY_OF_EMPTY = np.uint64(0)
 _AT_ONCE = 1 << 19  # places of all sources together that are merged at a time
 
 
+@within(0, MOST_WEIGHT, "counts")
+@within(1, LARGEST_UNIT, "unit")
 class HeavyKeys(NamedTuple):
     """Places in buckets of eight; entry i is `keys[i]` with `counts[i] / unit[0]`.
 
@@ -43,11 +45,6 @@ class HeavyKeys(NamedTuple):
     keys: Keys
     counts: Floats  # stored: in today's records times `unit`; 0 where there is no key
     unit: Floats  # [what one record of today adds to a stored count]
-
-    def check(self, fresh: object) -> None:
-        """Refuse counts and a unit that are out of range."""
-        require_within("counts", self.counts, 0, MOST_WEIGHT)
-        require_within("unit", self.unit, 1, _LARGEST_UNIT)
 
 
 def heavy_keys(n_keys: int) -> HeavyKeys:
@@ -116,7 +113,7 @@ def admit(heavy: HeavyKeys, first: I64, key: U64, amount: F64, chance: F64) -> I
 def fade(heavy: HeavyKeys, factor: F64) -> bool:
     """Multiply all counts by `factor`, in (0, 1]; return whether stored counts have changed."""
     heavy.unit[0] /= factor
-    if heavy.unit[0] < _LARGEST_UNIT:
+    if heavy.unit[0] < LARGEST_UNIT:
         return False
     for i in range(heavy.counts.size):
         heavy.counts[i] /= heavy.unit[0]

@@ -13,7 +13,7 @@ from skewless.arrays import Floats, Ints, Keys, Rows, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.order_free import unordered_mean
-from skewless.state import copy_state
+from skewless.state import copy_state, zeros
 from skewless.strategies.cascade.condensing import (
     CondensedCascade,
     condense,
@@ -127,24 +127,24 @@ class Cascade:
         numbers["scale"] = 1.0
         numbers["keep"] = 1.0 if self.without == "fading" else _KEPT_BY_A_SWEEP
         numbers["handicap"] = 0.0 if self.without == "handicaps" else _HANDICAP_PER_SWEEP
-        state = CascadeState(
+        state = zeros(
+            CascadeState,
+            n_workers,
             seed=seed_array(seed, 1),
             owners=owners,
             strides=strides(n_workers),
-            levels=np.zeros(n_workers),
-            handicaps=np.zeros(n_workers),
             costs=np.ones(n_workers),
             bounds=lower_bounds(np.zeros(n_workers)),
             heavy=heavy,
-            watched=np.zeros(n_rows),
-            spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
+            watched=n_rows,
+            spots=SPOTS_PER_SLOT * owners.size,
             marks=np.zeros(n_rows, MARKS),
             cursors=_cursors(n_rows),
             waiting=_waiting(n_rows, n_workers),
-            hashes=np.zeros(BLOCK, np.uint64),
-            starts=np.zeros(BLOCK, np.int32),
-            aside=np.zeros(BLOCK // COUNT_EVERY, np.uint64),
-            aside_weights=np.zeros(BLOCK // COUNT_EVERY),
+            hashes=BLOCK,
+            starts=BLOCK,
+            aside=BLOCK // COUNT_EVERY,
+            aside_weights=BLOCK // COUNT_EVERY,
             numbers=numbers,
             rooms=self._rooms(n_workers),
             counters=np.zeros(1, COUNTERS),

@@ -15,7 +15,7 @@ from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.merge_history import MergeHistory
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within, within
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.key_counts import KeyCounts, count, forget_counts
 from skewless.strategies.dalton.q_table import QTable, best, clear_row, keep, learn
@@ -59,6 +59,8 @@ _MOST_STEPS = 2.0
 _CROWDED = 0.7  # the part of the hot keys at the split limit from which the limit rises
 
 
+@within(0, MOST_COUNTED, "counters", "sent")
+@within(0, MOST_WEIGHT, "of_all")
 class Bandit(NamedTuple):
     """Statistics of the keys, the window of loads, and what was learned about hot keys."""
 
@@ -75,20 +77,17 @@ class Bandit(NamedTuple):
     q: QTable
 
     def check(self, fresh: Bandit) -> None:
-        """Refuse other parameters, workers that do not exist, and numbers that are out of range."""
+        """Refuse other parameters, and workers that do not exist."""
         require_same("seeds", self.seeds[:1], fresh.seeds[:1])
         parameters = ["stats_window", "by_batch", "most_splits"]
         require_same("counters", self.counters[parameters], fresh.counters[parameters])
         parameters = ["rate", "exploration", "load_weight", "replica_weight"]
         require_same("levels", self.levels[parameters], fresh.levels[parameters])
         n_workers = self.window.loads.size
-        require_within("counters", self.counters, 0, MOST_COUNTED)
         require_within("counters", self.counters["split_limit"], 1, n_workers)
         require_within("counters", self.counters["waiting"], 0, 1)
         require_within("levels", self.levels[["hot_above", "watch_above", "scale"]], 0, MOST_WEIGHT)
         require_within("hot.homes", self.hot.homes, 0, n_workers - 1)
-        require_within("of_all", self.of_all, 0, MOST_WEIGHT)
-        require_within("sent", self.sent, 0, MOST_COUNTED)
 
 
 @kernel

@@ -56,31 +56,25 @@ class KeyCounts(NamedTuple):
 
 def exact_counts(n_keys: int) -> KeyCounts:
     """Return exact counts for up to `n_keys` keys; those beyond count as met once."""
-    counters = np.zeros(1, COUNTERS)
-    counters["room"] = n_keys
-    counters["least"] = _NEVER_CHANGES
-    return KeyCounts(key_table(n_keys), _no_sketch(), counters)
+    sketch = count_min(0.5, 0.5)
+    none = sketch._replace(cells=np.zeros((0, sketch.cells.shape[1])))
+    return KeyCounts(key_table(n_keys), none, _counters(n_keys, 0, _NEVER_CHANGES))
 
 
 def sketched_counts(epsilon: float, delta: float, seed: int) -> KeyCounts:
     """Return counts too high by at most `epsilon` of all records, with probability 1 − `delta`."""
-    counters = np.zeros(1, COUNTERS)
-    counters["sketches"] = 1
-    counters["least"] = _NEVER_CHANGES
+    counters = _counters(0, 1, _NEVER_CHANGES)
     return KeyCounts(key_table(1), count_min(epsilon, delta, seed=seed), counters)
 
 
 def hybrid_counts(n_keys: int, epsilon: float, delta: float, seed: int) -> KeyCounts:
     """Return counts that are exact while there are at most `n_keys` keys."""
-    counters = np.zeros(1, COUNTERS)
-    counters["room"] = n_keys
-    counters["least"] = n_keys
+    counters = _counters(n_keys, 0, n_keys)
     return KeyCounts(key_table(n_keys), count_min(epsilon, delta, seed=seed), counters)
 
 
-def _no_sketch() -> CountMin:
-    sketch = count_min(0.5, 0.5)
-    return sketch._replace(cells=np.zeros((0, sketch.cells.shape[1])))
+def _counters(room: int, sketches: int, least: int) -> Rows:
+    return np.array([(0, 0, room, sketches, least)], COUNTERS)
 
 
 @kernel

@@ -24,12 +24,16 @@ from numpy.typing import NDArray
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts
 from skewless.plumbing.compiling import kernel
 from skewless.plumbing.order_free import unordered_mean, unordered_sum
-from skewless.state import require_same, require_that, require_within
+from skewless.state import fixed, require_that, require_within, within
 
 _MOST_VALUE = 1e9  # rewards are a few units at most
 _MOST_KEPT = 2**30  # rewards that are told apart: (1 − γ)^m is 0 long before
 
 
+@fixed("shape", "start")
+@within(-np.inf, _MOST_VALUE, "others")
+@within(-_MOST_VALUE, _MOST_VALUE, "kept")
+@within(0, _MOST_KEPT, "n_kept")
 class QTable(NamedTuple):
     """Read the best place of a row by `best`, its values by `row_values`."""
 
@@ -43,15 +47,10 @@ class QTable(NamedTuple):
 
     def check(self, fresh: QTable) -> None:
         """Refuse values beyond any reward, and winners that did not win."""
-        require_same("shape", self.shape, fresh.shape)
-        require_same("start", self.start, fresh.start)
         n_workers, n_places = self.shape.tolist()
         values = self.values.reshape(-1, n_places)
         require_within("values", values[:, :n_workers], -_MOST_VALUE, _MOST_VALUE)
         require_within("values", values[:, n_workers:], -np.inf, -np.inf)
-        require_within("others", self.others, -np.inf, _MOST_VALUE)
-        require_within("kept", self.kept, -_MOST_VALUE, _MOST_VALUE)
-        require_within("n_kept", self.n_kept, 0, _MOST_KEPT)
         winners = self.winners.reshape(-1, n_places)
         level = np.broadcast_to(np.arange(n_places), values.shape)
         while level.shape[1] > 1:
@@ -212,8 +211,7 @@ def clear_row(table: QTable, row: I64) -> None:
 
 def row_values(table: QTable, row: int) -> Floats:
     """Return a view of the values of a row, by place."""
-    first = row * int(table.shape[1])
-    return table.values[first : first + int(table.shape[0])]
+    return _part(table, table.values, row)
 
 
 def set_values(table: QTable, row: int, values: Floats) -> None:
@@ -224,9 +222,8 @@ def set_values(table: QTable, row: int, values: Floats) -> None:
 
 def with_kept(table: QTable, row: int, values: Floats, rate: float) -> Floats:
     """Return `values` after the rewards that are kept in `row`."""
-    first = row * int(table.shape[1])
-    here = slice(first, first + int(table.shape[0]))
-    after: Floats = (1.0 - rate) ** table.n_kept[here] * values + table.kept[here]
+    n_kept, kept = _part(table, table.n_kept, row), _part(table, table.kept, row)
+    after: Floats = (1.0 - rate) ** n_kept * values + kept
     return after
 
 

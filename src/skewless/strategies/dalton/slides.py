@@ -18,7 +18,7 @@ import numpy as np
 
 from skewless.arrays import I32, I64, Ints, Rows, SmallInts
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_that, require_within
+from skewless.state import MOST_COUNTED, fixed, require_that, require_within, within, zeros
 
 COUNTERS = np.dtype(
     [
@@ -30,6 +30,7 @@ COUNTERS = np.dtype(
 )
 
 
+@within(-MOST_COUNTED, MOST_COUNTED, "loads", "by_slide", "counters")
 class SlideLoads(NamedTuple):
     """Read `loads` and `counters[0]["total"]`; use the rest through the functions below."""
 
@@ -38,16 +39,16 @@ class SlideLoads(NamedTuple):
     counters: Rows  # [1]
 
     def check(self, fresh: SlideLoads) -> None:
-        """Refuse a slide that does not exist, and loads out of range."""
+        """Refuse a slide that does not exist."""
         n_slides = self.by_slide.size // self.loads.size
         # Slides are shorter where other sources fill them too.
         require_within("counters", self.counters["slide"], 1, int(fresh.counters[0]["slide"]))
         require_within("counters", self.counters["place"], 0, n_slides - 1)
         require_within("counters", self.counters["records"], 0, int(self.counters[0]["slide"]))
-        for name in ("loads", "by_slide", "counters"):
-            require_within(name, getattr(self, name), -MOST_COUNTED, MOST_COUNTED)
 
 
+@fixed("shape")
+@within(1, MOST_COUNTED, "slide")
 class Replicas(NamedTuple):
     """The replicas of the keys with a row. Read `widths`: how many workers have the key."""
 
@@ -59,9 +60,7 @@ class Replicas(NamedTuple):
 
     def check(self, fresh: Replicas) -> None:
         """Refuse future slides, and counts that do not match the pairs."""
-        require_same("shape", self.shape, fresh.shape)
         n_workers, n_slides = self.shape.tolist()
-        require_within("slide", self.slide, 1, MOST_COUNTED)
         slide = int(self.slide[0])
         require_within("latest", self.latest, 0, slide)
         latest = self.latest.reshape(-1, n_workers)
@@ -80,19 +79,18 @@ def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
     """Return an empty window of `n_slides` slides of `slide` records."""
     counters = np.zeros(1, COUNTERS)
     counters["slide"] = slide
-    return SlideLoads(
-        np.zeros(n_workers, np.int64), np.zeros(n_slides * n_workers, np.int64), counters
-    )
+    return zeros(SlideLoads, n_workers, by_slide=n_slides * n_workers, counters=counters)
 
 
 def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
     """Return `n_rows` rows of keys without replicas."""
-    return Replicas(
-        np.zeros(n_rows, np.int32),
-        np.zeros(n_rows * n_workers, np.int64),
-        np.zeros(n_rows * n_slides, np.int32),
-        np.ones(1, np.int64),
-        np.array([n_workers, n_slides]),
+    return zeros(
+        Replicas,
+        n_rows,
+        latest=n_rows * n_workers,
+        by_slide=n_rows * n_slides,
+        slide=np.ones(1, np.int64),
+        shape=np.array([n_workers, n_slides]),
     )
 
 

@@ -27,6 +27,8 @@ from skewless.strategies.dalton.bandit import (
     LEVELS,
     Bandit,
     forwards,
+    home_of,
+    next_window,
     route,
 )
 from skewless.strategies.dalton.cooperative import merge_into, send_off, share_loads, take_over
@@ -36,9 +38,9 @@ from skewless.strategies.dalton.key_counts import (
     hybrid_counts,
     sketched_counts,
 )
-from skewless.strategies.dalton.q_table import q_table
-from skewless.strategies.dalton.rescaling import rescale_into
-from skewless.strategies.dalton.watched_keys import watched_keys
+from skewless.strategies.dalton.q_table import q_table, row_values, set_values
+from skewless.strategies.dalton.slides import is_on, place_on
+from skewless.strategies.dalton.watched_keys import owned_rows, take_row, watched_keys
 from skewless.strategy import Traits
 
 _LEAST_REWARD = -2.0
@@ -51,6 +53,9 @@ _ROWS_PER_WORKER = 2 * _WINDOWS
 # by mistake has at least 7/8 of that count, except with the probability below.
 _SKETCH_PARTS = 8
 _SKETCH_ERRS = 0.05  # the probability that a count of the sketch is further off than its error
+# What a rescale keeps of a state, and of the row of a key.
+_KEPT_COUNTERS = ("window", "before", "draws", "told", "in_message", "waiting")
+_KEPT_OF_ROWS = ("before", "untold", "frequent", "until", "shared", "deadline")
 
 
 @dataclass(frozen=True)
@@ -243,13 +248,37 @@ class Dalton:
     def rescale(self, state: Bandit, n_workers: int, capacities: Floats | None = None) -> Bandit:
         """Return the state for another number of workers, with the values of those that stay.
 
-        Differences in speed are ignored. Cold keys are hashed to all workers anew, so half of them
+        The paper has none of this. A new statistics window begins. Values, rewards and replicas of
+        hot keys at workers that stay are kept, and so are their loads. Differences in speed are
+        ignored. Cold keys are hashed to all workers anew, so half of them
         or more change worker.
         """
-        if capacities is not None:
-            require_all_stay(self.name, np.asarray(capacities))
+        require_all_stay(self.name, capacities)
         fresh = self.start(n_workers, 0)
-        rescale_into(fresh, state, hybrid=self.hybrid)
+        state = copy_state(state)
+        next_window(state)
+        n_same = min(n_workers, state.sent.size)
+        fresh.seeds[:] = state.seeds
+        fresh.counts.sketch.seeds[:] = state.counts.sketch.seeds
+        for name in _KEPT_COUNTERS:
+            fresh.counters[name] = state.counters[name]
+        grown = min(int(state.counters[0]["split_limit"]), int(fresh.counters[0]["most_splits"]))
+        fresh.counters["split_limit"] = max(grown, int(fresh.counters[0]["split_limit"]))
+        fresh.levels["scale"] = state.levels["scale"]
+        if self.hybrid:
+            fresh.levels["hot_above"] *= state.levels["scale"]
+        fresh.merges.times[:] = state.merges.times
+        fresh.merges.sums[:] = state.merges.sums
+        fresh.of_all[:n_same] = state.of_all[:n_same]
+        fresh.sent[:n_same] = state.sent[:n_same]
+        loads = np.zeros(n_workers, np.int64)
+        loads[:n_same] = state.window.loads[:n_same]
+        slides.fill(fresh.window, loads, int(state.window.counters[0]["slide"]))
+        rows = owned_rows(state.hot)
+        # There may be fewer rows than before: those of keys that are hot for longest come first.
+        for key in sorted(rows, key=lambda key: (-int(state.hot.until[rows[key]]), key)):
+            if fresh.hot.n_free[0] > 0:
+                _keep_row(fresh, state, np.uint64(key), rows[key], n_same)
         return fresh
 
     def fork(self, merged: Bandit, own: Bandit, source: int) -> Bandit:
@@ -265,3 +294,24 @@ class Dalton:
         if self.share_loads:
             share_loads(state, self.slide)
         return state
+
+
+def _keep_row(fresh: Bandit, state: Bandit, key: np.uint64, old: int, n_same: int) -> None:
+    """Copy the row of a key; its places begin with its new hash worker."""
+    n_workers, n_before = fresh.sent.size, state.sent.size
+    home = int(home_of(key, fresh.seeds[0], n_workers))
+    row = int(take_row(fresh.hot, key, np.int32(home), float(state.hot.counts[old])))
+    for name in _KEPT_OF_ROWS:
+        getattr(fresh.hot, name)[row] = getattr(state.hot, name)[old]
+    workers = np.arange(n_same)
+    before = (workers - int(state.hot.homes[old])) % n_before
+    now = (workers - home) % n_workers
+    values = row_values(fresh.q, row).copy()
+    values[now] = row_values(state.q, old)[before]
+    set_values(fresh.q, row, values)
+    first, first_before = row * int(fresh.q.shape[1]), old * int(state.q.shape[1])
+    fresh.q.kept[first + now] = state.q.kept[first_before + before]
+    fresh.q.n_kept[first + now] = state.q.n_kept[first_before + before]
+    for worker in workers.tolist():
+        if is_on(state.replicas, old, worker):
+            place_on(fresh.replicas, row, worker)

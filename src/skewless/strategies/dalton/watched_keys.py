@@ -22,7 +22,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_WEIGHT, require_within
+from skewless.state import MOST_WEIGHT, require_within, within, zeros
 
 #: Later than any period.
 ALWAYS = np.int64(2**62)
@@ -30,6 +30,8 @@ ALWAYS = np.int64(2**62)
 NEVER = np.int64(-1)
 
 
+@within(-MOST_WEIGHT, MOST_WEIGHT, "counts", "before", "untold")
+@within(0, MOST_WEIGHT, "shared")
 class WatchedKeys(NamedTuple):
     """Rows 0 … n_rows − 1, of which `free[: n_free[0]]` are free."""
 
@@ -50,24 +52,16 @@ class WatchedKeys(NamedTuple):
         """Refuse rows that do not exist, and rows that are neither free nor of exactly one key."""
         require_within("n_free", self.n_free, 0, self.free.size)
         require_entries(self.table, self.keys, self.free[: int(self.n_free[0])])
-        for name in ("counts", "before", "untold"):
-            require_within(name, getattr(self, name), -MOST_WEIGHT, MOST_WEIGHT)
-        require_within("shared", self.shared, 0, MOST_WEIGHT)
 
 
 def watched_keys(n_rows: int) -> WatchedKeys:
     """Return `n_rows` rows that are free."""
-    return WatchedKeys(
+    return zeros(
+        WatchedKeys,
+        n_rows,
         table=key_table(n_rows),
-        keys=np.zeros(n_rows, np.uint64),
-        homes=np.zeros(n_rows, np.int32),
-        counts=np.zeros(n_rows),
-        before=np.zeros(n_rows),
-        untold=np.zeros(n_rows),
         frequent=np.full(n_rows, NEVER, np.int64),
         until=np.full(n_rows, NEVER, np.int64),
-        shared=np.zeros(n_rows),
-        deadline=np.zeros(n_rows, np.int64),
         free=np.arange(n_rows - 1, -1, -1, dtype=np.int32),
         n_free=np.array([n_rows]),
     )

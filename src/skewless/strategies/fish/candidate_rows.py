@@ -16,7 +16,7 @@ from skewless.kernels.bits import add_worker, words_for
 from skewless.kernels.hashing import nth_hash, seeded
 from skewless.kernels.ring import Ring, candidates, find_point, ring
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_same, require_that, require_within, require_workers
+from skewless.state import fixed, require_that, require_within, require_workers
 
 #: Words of a row before the set: the key, and how many candidates it has.
 HEADER = 2
@@ -29,6 +29,7 @@ def words_per_row(n_workers: I64) -> I64:
     return HEADER + words_for(n_workers)
 
 
+@fixed("seeds", "n_workers", "members", "by_ring")
 class CandidateRows(NamedTuple):
     """How candidates are found, and those that were found so far."""
 
@@ -42,8 +43,6 @@ class CandidateRows(NamedTuple):
 
     def check(self, fresh: CandidateRows) -> None:
         """Refuse candidates that do not exist, and keys that have none."""
-        for name in ("seeds", "n_workers", "members", "by_ring"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         n_workers = int(self.n_workers[0])
         rows = self.rows.reshape(-1, HEADER + words_for(n_workers))
         sets = np.ascontiguousarray(rows[:, HEADER:])

@@ -19,7 +19,7 @@ from skewless.arrays import F64, I64, U64, Floats, Ints
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.sorting import sort_descending
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_same, require_within
+from skewless.state import fixed, require_within
 from skewless.strategies.fish.candidate_rows import (
     CandidateRows,
     fill_row,
@@ -35,6 +35,7 @@ from skewless.strategies.fish.worker_estimation import WorkerEstimates
 CHK, ALL_WORKERS, D_CHOICES = 0, 1, 2
 
 
+@fixed("growth", "classify", "every_prefix", "epsilon")
 class FishState(NamedTuple):
     """The state of a source: recent hot keys with their candidates, and the workers' backlog."""
 
@@ -49,9 +50,7 @@ class FishState(NamedTuple):
     shares: Floats  # scratch
 
     def check(self, fresh: FishState) -> None:
-        """Refuse other settings, and fewer candidates than a key must have."""
-        for name in ("growth", "classify", "every_prefix", "epsilon"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
+        """Refuse fewer candidates than a key must have."""
         require_within("d_min", self.d_min, 1, self.rows.members.size)
 
 

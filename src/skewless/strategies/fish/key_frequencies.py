@@ -7,7 +7,8 @@ is small, and a single record would make any key hot.
 
 References
 ----------
-FISH, Alg. 1 (section 4.1.1).
+FISH, Alg. 1 (section 4.1.1). Merging: P. Agarwal et al.: Mergeable summaries, PODS 2012, section 3;
+M. Cafaro et al.: A parallel space saving algorithm for frequent items, Information Sciences 2016.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless.arrays import F64, I64, Floats, Ints, Keys, Rows
-from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
+from skewless.kernels.key_table import put_all
+from skewless.kernels.space_saving import (
+    SpaceSaving,
+    decay,
+    entries,
+    list_shares,
+    space_saving,
+    total,
+)
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
-from skewless.strategies.fish.merged_summaries import merged_summary
+from skewless.plumbing.order_free import unordered_sum
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, require_within, within, zeros
 
 SETTINGS = np.dtype(
     [
@@ -32,6 +42,9 @@ SETTINGS = np.dtype(
 )
 
 
+@fixed("epoch", "settings")
+@within(0, MOST_COUNTED, "n_since_merge")
+@within(0, MOST_WEIGHT, "top")
 class KeyFrequencies(NamedTuple):
     """Counts are `summary.counts`, in units of `summary.unit`; so is `top`."""
 
@@ -43,12 +56,8 @@ class KeyFrequencies(NamedTuple):
     settings: Rows  # [1]
 
     def check(self, fresh: KeyFrequencies) -> None:
-        """Refuse other settings, and counters that are out of range."""
-        require_same("epoch", self.epoch, fresh.epoch)
-        require_same("settings", self.settings, fresh.settings)
+        """Refuse more records than an epoch has."""
         require_within("n_in_epoch", self.n_in_epoch, 0, int(self.epoch[0]))
-        require_within("n_since_merge", self.n_since_merge, 0, MOST_COUNTED)
-        require_within("top", self.top, 0, MOST_WEIGHT)
 
 
 def key_frequencies(capacity: int, epoch: int, alpha: float, theta: float) -> KeyFrequencies:
@@ -57,11 +66,10 @@ def key_frequencies(capacity: int, epoch: int, alpha: float, theta: float) -> Ke
     α = 1 fades nothing, and α = 0 everything.
     """
     weight = epoch / (1.0 - alpha) if alpha < 1 else epoch
-    return KeyFrequencies(
+    return zeros(
+        KeyFrequencies,
+        1,
         summary=space_saving(capacity),
-        top=np.zeros(1),
-        n_in_epoch=np.zeros(1, np.int64),
-        n_since_merge=np.zeros(1, np.int64),
         epoch=np.array([epoch]),
         settings=np.array([(theta, alpha, weight)], SETTINGS),
     )
@@ -108,6 +116,54 @@ def hot_keys(frequencies: KeyFrequencies) -> Keys:
     is_hot = frequencies.summary.counts[:size] > hot_above(frequencies)
     keys: Keys = np.sort(frequencies.summary.keys[:size][is_hot])
     return keys
+
+
+def merged_summary(
+    summaries: Sequence[SpaceSaving], capacity: int, weights: Floats | None = None
+) -> SpaceSaving:
+    """Return the summary of all streams together, in any order of `summaries`.
+
+    With `weights`, not all 0, the sums become means with these weights; equal summaries are then
+    merged to the same counts.
+
+    The guarantees stay, with N the weight of all streams. So a full summary must not become part of
+    a larger one: the free places would promise that keys not monitored have weight 0. `capacity` is
+    at most that of every summary.
+    """
+    listed = [entries(summary) for summary in summaries]
+    keys = np.unique(np.concatenate([part_keys for part_keys, _, _ in listed]))
+    counts = np.zeros((len(summaries), keys.size))
+    errors = np.zeros((len(summaries), keys.size))
+    for row, (part_keys, part_counts, part_errors) in enumerate(listed):
+        # A key that a full summary does not hold may have had as much as its smallest entry.
+        if part_keys.size == summaries[row].keys.size:
+            counts[row] = errors[row] = part_counts[-1]
+        columns = np.searchsorted(keys, part_keys)
+        counts[row, columns] = part_counts
+        errors[row, columns] = part_errors
+    totals = np.array([[total(summary)] for summary in summaries])
+    count, error = _combined(counts, weights), _combined(errors, weights)
+    chosen = np.lexsort((keys, error, -count))[:capacity]
+
+    merged = space_saving(capacity)
+    size = chosen.size
+    merged.keys[:size] = keys[chosen]
+    merged.counts[:size] = count[chosen]
+    merged.errors[:size] = error[chosen]
+    merged.stamps[:size] = np.arange(size, 0, -1)  # the smaller count counts as the older
+    merged.size[0] = merged.clock[0] = size
+    merged.total[0] = _combined(totals, weights)[0]
+    put_all(merged.table, merged.keys[:size], np.arange(size, dtype=np.int32))
+    return merged
+
+
+def _combined(rows: NDArray[np.float64], weights: Floats | None) -> Floats:
+    """Return the sum of the rows, or their mean, the same in any order of them."""
+    if weights is None:
+        return unordered_sum(rows)
+    terms = unordered_sum(rows * weights[:, None]) / unordered_sum(weights)
+    agreed: Floats = np.where((rows == rows[0]).all(axis=0), rows[0], terms)
+    return agreed
 
 
 def merged_frequencies(sources: Sequence[KeyFrequencies], fresh: KeyFrequencies) -> KeyFrequencies:

@@ -9,24 +9,40 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless.arrays import Floats, Keys, Words, Workers, read_only
+from skewless.arrays import I64, U64, Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array
+from skewless.kernels.key_table import ABSENT, find_slot
+from skewless.kernels.space_saving import admit
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
+from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state
-from skewless.strategies.fish.candidate_rows import candidate_rows, headers
+from skewless.strategies.fish.candidate_rows import (
+    HEADER,
+    candidate_rows,
+    headers,
+    two_candidates,
+    words_per_row,
+)
 from skewless.strategies.fish.hot_key_classification import (
     ALL_WORKERS,
     CHK,
     D_CHOICES,
     FishState,
     complete,
+    grant,
     grant_largest,
     growth,
+    review,
 )
-from skewless.strategies.fish.key_frequencies import hot_keys, key_frequencies, merged_frequencies
-from skewless.strategies.fish.routing import route
+from skewless.strategies.fish.key_frequencies import (
+    fade,
+    hot_keys,
+    key_frequencies,
+    merged_frequencies,
+)
 from skewless.strategies.fish.worker_estimation import (
     WorkerEstimates,
+    estimate,
     merged_speeds,
     now,
     observe,
@@ -34,12 +50,82 @@ from skewless.strategies.fish.worker_estimation import (
     with_speeds,
     worker_estimates,
 )
-from skewless.strategies.fish.worker_selection import queued
+from skewless.strategies.fish.worker_selection import queued, send, send_to_least
 from skewless.strategy import Traits
 
 _CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `classify`
-_MINIMA = ("all-hot", "d-choices")
 _GOLDEN_RATIO = 0.6180339887498949
+
+
+@kernel
+def _send_cold(state: FishState, key: U64) -> I64:
+    """Send to the candidate of two with the shorter queue, the first on a tie."""
+    waiting = state.backlog.waiting
+    first, second = two_candidates(state.rows, key)
+    worker = np.int64(second if waiting.ticks[second] < waiting.ticks[first] else first)
+    send(waiting, worker)
+    return worker
+
+
+@kernel
+def _route(keys: Keys, state: FishState, out: Workers) -> None:
+    """Fill `out` with the worker of each record: FISH's Algorithms 1 to 3 in one pass.
+
+    `key_frequencies` counts its key (Alg. 1), `hot_key_classification` gives a hot key its
+    candidates (Alg. 2), and it goes to the candidate with the shortest waiting time (Alg. 3).
+    """
+    recent, times, rows = state.recent, state.backlog.clock[0], state.rows.rows
+    summary = recent.summary
+    stride = words_per_row(state.rows.n_workers[0])
+    i = 0
+    while i < keys.size:
+        if recent.n_in_epoch[0] >= recent.epoch[0]:
+            review(state)
+            fade(recent)
+        if times["since"] >= times["until"]:
+            estimate(state.backlog)
+        # Neither is due again before record `end`.
+        end = i + min(recent.epoch[0] - recent.n_in_epoch[0], times["until"] - times["since"])
+        end = min(end, keys.size)
+        recent.n_in_epoch[0] += end - i
+        recent.n_since_merge[0] += end - i
+        times["since"] += end - i
+        weight = recent.settings[0]["weight"] * summary.unit[0]
+        theta = recent.settings[0]["theta"]
+        d_min = state.d_min[0]
+        top = recent.top[0]
+        unit = summary.unit[0]
+        # Kept in registers: otherwise each record would wait until the one before it is stored.
+        total = summary.total[0]
+        clock = summary.clock[0]
+        while i < end:
+            key = keys[i]
+            total += unit  # what follows is `offer`
+            clock += 1
+            slot = find_slot(summary.table, key)
+            entry = np.int64(summary.table.values[slot])
+            if entry == ABSENT:
+                summary.clock[0] = clock
+                entry = np.int64(admit(summary, key, slot, unit))
+            else:
+                summary.counts[entry] += unit
+                summary.stamps[entry] = clock
+            count = summary.counts[entry]
+            top = max(top, count)
+            if count > theta * max(total, weight):  # Alg. 2, l. 1
+                row = entry * stride
+                granted = np.int64(rows[row + 1])
+                if (rows[row] != key) | (granted < d_min) | (count * state.growth[granted] > top):
+                    recent.top[0] = top
+                    grant(state, entry, key, count)
+                worker = send_to_least(state.backlog.waiting, rows, row + HEADER)
+            else:
+                worker = _send_cold(state, key)
+            out[i] = worker
+            i += 1
+        recent.top[0] = top
+        summary.total[0] = total
+        summary.clock[0] = clock
 
 
 @dataclass(frozen=True)
@@ -108,6 +194,7 @@ class Fish:
     """
 
     name: ClassVar[str] = "fish"
+    traits: ClassVar[Traits] = Traits(family="splitting", any_may_leave=True)
     state_version: ClassVar[int] = 2  # in version 1 P_w was measured, also on Spark
 
     alpha: float = 0.2
@@ -133,14 +220,6 @@ class Fish:
         for name in ("hot_factor", "interval", "seconds_per_record", "utilisation"):
             require(self, name, 0 < getattr(self, name) < np.inf, "above 0 and finite")
         require(self, "epsilon", self.epsilon >= 0, "at least 0")
-        known = ", ".join(_CLASSIFICATIONS)
-        require(self, "classification", self.classification in _CLASSIFICATIONS, f"one of {known}")
-        require(self, "minimum", self.minimum in _MINIMA, f"one of {', '.join(_MINIMA)}")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker, and any worker may leave."""
-        return Traits(family="splitting", any_may_leave=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> FishState:
         """Return the state of a source that has sent nothing; sources break ties differently."""
@@ -178,7 +257,7 @@ class Fish:
 
     def route(self, keys: Keys, state: FishState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        route(read_only(keys), state, out)
+        _route(read_only(keys), state, out)
 
     def waiting(self, state: FishState) -> Floats:
         """Return C_w: the inferred number of records that wait for each worker."""

@@ -174,8 +174,10 @@ def rescaled(
     stays = np.zeros(n_workers, np.bool_)
     stays[:n_same] = (times.capacities[:n_same] > 0) & (capacities[:n_same] > 0)
     present = times.capacities > 0
-    # Seconds per record of a worker of capacity 1.
-    units = np.full(n_workers, _average(times.seconds[present] * times.capacities[present]))
+    # Seconds per record of a worker of capacity 1; a worker that joins has the mean speed.
+    known = times.seconds[present] * times.capacities[present]
+    average = known[0] if (known == known[0]).all() else 1 / (1 / known).mean()
+    units = np.full(n_workers, average)
     kept = np.flatnonzero(stays)
     units[kept] = times.seconds[kept] * times.capacities[kept]
     seconds = np.full(n_workers, np.inf)
@@ -212,8 +214,3 @@ def with_speeds(own: WorkerEstimates, merged: WorkerEstimates) -> WorkerEstimate
             observe(copy, merged.seconds, float(now(copy)))
         return copy
     return rescaled(own, merged.capacities, None)
-
-
-def _average(seconds: Floats) -> float:
-    """Return the time per record at the mean speed."""
-    return float(seconds[0]) if (seconds == seconds[0]).all() else float(1 / (1 / seconds).mean())

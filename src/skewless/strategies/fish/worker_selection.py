@@ -22,7 +22,7 @@ import numpy as np
 from skewless.arrays import F64, I64, U64, Floats, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_that, require_within
+from skewless.state import MOST_COUNTED, require_that, require_within, within, zeros
 
 #: Ticks per record of the fastest worker: how finely speeds are told apart.
 TICKS = 1024
@@ -37,6 +37,8 @@ _BITS = np.uint64(63)
 _LARGEST_LAG = 1 << 30  # levels
 
 
+@within(0, MOST_COUNTED, "ticks")
+@within(0, MOST_COUNTED >> 20, "costs")
 class WaitingTimes(NamedTuple):
     """Read `ticks[w]`; use the rest through the functions below."""
 
@@ -49,8 +51,6 @@ class WaitingTimes(NamedTuple):
 
     def check(self, fresh: WaitingTimes) -> None:
         """Refuse sets that do not follow from the waiting times, and a floor far below them."""
-        require_within("ticks", self.ticks, 0, MOST_COUNTED)
-        require_within("costs", self.costs, 0, MOST_COUNTED >> 20)
         require_within("turn", self.turn, 0, self.ticks.size - 1)
         stays = self.costs > 0
         require_that(bool(stays.any()), "costs must be above 0 for some worker")
@@ -79,14 +79,9 @@ def waiting_times(seconds_per_record: Floats, turn: int = 0) -> WaitingTimes:
     [2048, 1024, 0]
     """
     n_workers = seconds_per_record.size
-    times = WaitingTimes(
-        ticks=np.zeros(n_workers, np.int64),
-        costs=np.zeros(n_workers, np.int64),
-        same=np.zeros(1, np.int64),
-        sets=np.zeros((LEVELS + 1) * words_for(n_workers), np.uint64),
-        floor=np.zeros(1, np.int64),
-        turn=np.array([turn]),
-    )
+    sets = (LEVELS + 1) * words_for(n_workers)
+    turns = np.array([turn])
+    times = zeros(WaitingTimes, n_workers, sets=sets, same=1, floor=1, turn=turns)
     set_seconds(times, seconds_per_record)
     return times
 

@@ -228,12 +228,12 @@ class Observed(NamedTuple):
     owners: Workers  # F
     homes: Workers  # h
     rest: Floats  # by worker: load of keys that are not reported, and of pinned ones
+    orders: Orders  # of the costs and sizes above, made once
     pinned: Flags | None = None  # keys that no plan moves; None: there are none
-    orders: Orders | None = None  # of the costs above and what goes with them, made once
 
     def movable_by_cost(self) -> SmallInts:
         """Return the places of the keys that are not pinned, from the largest cost down."""
-        by_cost = (self.orders or Orders(self.costs, self.sizes)).by_cost
+        by_cost = self.orders.by_cost
         return by_cost if self.pinned is None else by_cost[~self.pinned[by_cost]]
 
 
@@ -246,7 +246,7 @@ class Vectors(NamedTuple):
     homes: Workers
     counts: SmallInts
     of_key: SmallInts  # the vector of each observed key
-    orders: Orders | None = None  # where a vector is a key
+    orders: Orders  # of the vectors
 
 
 def full(observed: Observed) -> Vectors:
@@ -290,24 +290,20 @@ def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
     values = observed.costs
     if observed.pinned is not None:
         values = np.where(observed.pinned, 0.0, values)  # other keys must not cancel their errors
-    orders = observed.orders or Orders(observed.costs, observed.sizes)
-    costs, cost_unit = discretise(values, degree, observed.owners, orders.by_cost)
-    sizes, size_unit = discretise(observed.sizes, degree, observed.owners, orders.by_size)
+    costs, cost_unit = discretise(values, degree, observed.owners, observed.orders.by_cost)
+    sizes, size_unit = discretise(observed.sizes, degree, observed.owners, observed.orders.by_size)
     pairs, _ = _numbered((costs.astype(np.uint64) << np.uint64(32)) | sizes.astype(np.uint64))
     n = np.uint64(n_workers)
     codes = (pairs.astype(np.uint64) * n + observed.owners.astype(np.uint64)) * n
     of_key, first = _numbered(codes + observed.homes.astype(np.uint64))
+    movable = of_key if observed.pinned is None else of_key[~observed.pinned]
+    kind_costs, kind_sizes = costs[first] * cost_unit, sizes[first] * size_unit
     return Vectors(
-        costs[first] * cost_unit,
-        sizes[first] * size_unit,
+        kind_costs,
+        kind_sizes,
         observed.owners[first],
         observed.homes[first],
-        _n_keys(of_key, observed.pinned, first.size),
+        np.bincount(movable, minlength=first.size).astype(np.int32),
         of_key,
+        Orders(kind_costs, kind_sizes),
     )
-
-
-def _n_keys(of_key: SmallInts, pinned: Flags | None, n_vectors: int) -> SmallInts:
-    """Count the keys of each vector that a plan may move."""
-    movable = of_key if pinned is None else of_key[~pinned]
-    return np.bincount(movable, minlength=n_vectors).astype(np.int32)

@@ -123,8 +123,7 @@ class TableRouting(NamesItsMoves, ABC):
         owners = routing_table.owners(report.keys, state)
         homes = routing_table.homes(report.keys, state)
         loads, sizes = report.loads, report.state_sizes
-        orders = Orders(loads, sizes)
-        return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
+        return Observed(report.keys, loads, sizes, owners, homes, rest, Orders(loads, sizes))
 
     def _targets(self, observed: Observed, capacities: Floats, noise: float = 0.0) -> Workers:
         """Return the worker that each observed key should have; `noise` is that of the report."""

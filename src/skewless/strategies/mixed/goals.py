@@ -13,18 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, Floats, Ints, Workers
-from skewless.plumbing.compiling import kernel
-from skewless.strategies.mixed.compact_representation import Flags, Observed, Orders
+from skewless.arrays import Floats, Ints, Workers
+from skewless.strategies.mixed.compact_representation import Flags, Observed
 
 #: What a plan leaves on the worker of a giant beside it, in parts of the tolerance. Not nothing:
 #: the lightest neighbours are many, have next to no load, and would need an entry each.
 _BESIDE_A_GIANT = 1 / 8
 _ROUNDING = 1e-9  # of a fair share: what sums of the same numbers in another order may differ by
 _STEP = 1.05  # the largest excess is compared in steps of this factor
-_WORTH = (
-    0.02  # by how much a plan must lower the excess, of it or of a fair share, whichever is less
-)
+_WORTH = 0.02  # a plan must lower the excess by this part of it, or of a fair share if that is less
 
 
 class Goals(NamedTuple):
@@ -44,20 +41,18 @@ def worker_loads(owners: Workers, costs: Floats, n_workers: int) -> Floats:
     return np.bincount(owners, costs, n_workers).astype(np.float64)
 
 
-class _Pins(NamedTuple):
-    closed: Flags
-    level: float  # fair share of a worker of speed 1 that is not closed
-    giants: list[int]
-    giants_at: list[int]
+def _pins(
+    observed: Observed, tolerance: float, capacities: Floats, loads: Floats
+) -> tuple[Flags, float, list[int], list[int]]:
+    """Return the giants, heaviest first, each with a worker of its own.
 
-
-def _pins(observed: Observed, tolerance: float, capacities: Floats, loads: Floats) -> _Pins:
-    """Return the giants, heaviest first, each with a worker of its own."""
+    Before them: which workers are closed, and the fair share of a worker of speed 1 that is not.
+    """
     closed = np.zeros(capacities.size, np.bool_)
     load, speed = float(loads.sum()), float(capacities.sum())
     giants: list[int] = []
     giants_at: list[int] = []
-    upcoming = _heaviest(observed, capacities.size)
+    upcoming: list[int] = observed.orders.by_cost[: capacities.size].tolist()
     while (~closed).sum() > 1:
         limits = (1.0 + tolerance) * (load / speed) * capacities * (1.0 + _ROUNDING)
         too_much = ~closed & (observed.rest > limits)
@@ -80,14 +75,7 @@ def _pins(observed: Observed, tolerance: float, capacities: Floats, loads: Float
         load = max(load - float(observed.rest[worker]), 0.0)
         speed -= float(capacities[worker])
         closed[worker] = True
-    return _Pins(closed, load / speed, giants, giants_at)
-
-
-def _heaviest(observed: Observed, n_keys: int) -> list[int]:
-    """Return the places of up to `n_keys` of the largest costs; of equal ones, the first first."""
-    orders = observed.orders or Orders(observed.costs, observed.sizes)
-    found: list[int] = orders.by_cost[:n_keys].tolist()
-    return found
+    return closed, load / speed, giants, giants_at
 
 
 def goals(
@@ -112,14 +100,13 @@ def goals(
     """
     n_workers = capacities.size
     loads = worker_loads(observed.owners, observed.costs, n_workers) + observed.rest
+    closed, level = np.zeros(n_workers, np.bool_), float(loads.sum()) / float(capacities.sum())
+    found: list[int] = []
+    found_at: list[int] = []
     if pin_giants:
-        pins = _pins(observed, tolerance, capacities, loads)
-    else:
-        level = float(loads.sum()) / float(capacities.sum())
-        pins = _Pins(np.zeros(n_workers, np.bool_), level, [], [])
-    fair = pins.level * capacities
-    giants, giants_at = np.array(pins.giants, np.int64), np.array(pins.giants_at, np.int32)
-    closed = pins.closed
+        closed, level, found, found_at = _pins(observed, tolerance, capacities, loads)
+    fair = level * capacities
+    giants, giants_at = np.array(found, np.int64), np.array(found_at, np.int32)
     alarms = (1.0 + tolerance) * fair
     limits = alarms.copy()
     if closed.any():
@@ -199,41 +186,26 @@ def excess(loads: Floats, goals: Goals) -> Excess:
     return Excess(steps, float(above.sum() + below.sum()))
 
 
-@kernel
-def donor_limits(loads: Floats, limits: Floats, floors: Floats, fair: Floats, out: Floats) -> None:
-    """Fill `out` with the loads down to which workers give, so that others reach their floors.
+def donor_limits(loads: Floats, goals: Goals) -> Floats:
+    """Return the loads down to which workers give, so that others reach their floors.
 
     What is above the limits may be enough. If not, workers give that are between their fair share
     and their limit, all of them down to the same part of that distance.
     """
-    missing = 0.0
-    for worker in range(loads.size):
-        missing += max(floors[worker] - loads[worker], 0.0)
+    limits, floors, fair = goals.limits, goals.floors, goals.fair
+
+    def levels(part: float) -> Floats:
+        # The worker of a giant has no floor; or no worker has one.
+        return np.where(floors <= 0.0, limits, fair + part * (limits - fair))
+
+    def is_enough(part: float) -> bool:
+        given, missing = np.maximum((loads - levels(part), floors - loads), 0.0)
+        return bool(np.cumsum(given)[-1] >= np.cumsum(missing)[-1])
+
     low, high = 0.0, 1.0
-    if _given(loads, limits, floors, fair, high) >= missing:
+    if is_enough(high):
         low = high
     while high - low > 1e-6:
         middle = 0.5 * (low + high)
-        if _given(loads, limits, floors, fair, middle) >= missing:
-            low = middle
-        else:
-            high = middle
-    for worker in range(loads.size):
-        out[worker] = _level(limits[worker], floors[worker], fair[worker], low)
-
-
-@kernel
-def _level(limit: F64, floor: F64, fair: F64, part: F64) -> F64:
-    """Return the load at `part` of the way from the fair share to the limit."""
-    if floor <= 0.0:  # the worker of a giant, or no worker has a floor
-        return limit
-    return fair + part * (limit - fair)
-
-
-@kernel
-def _given(loads: Floats, limits: Floats, floors: Floats, fair: Floats, part: F64) -> F64:
-    given = 0.0
-    for worker in range(loads.size):
-        level = _level(limits[worker], floors[worker], fair[worker], part)
-        given += max(loads[worker] - level, 0.0)
-    return given
+        low, high = (middle, high) if is_enough(middle) else (low, middle)
+    return levels(low)

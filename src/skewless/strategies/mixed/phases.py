@@ -15,7 +15,6 @@ from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.mixed.compact_representation import (
     Observed,
-    Orders,
     Vectors,
     migration_priority,
 )
@@ -49,13 +48,6 @@ class Balance(NamedTuple):
     limits: Floats  # L_max of each worker
     capacities: Floats
     tree: LoadTree  # loads / capacities
-
-
-class Placements(NamedTuple):
-    """Candidates in the order in which they were placed: keys of this item to this target."""
-
-    items: Ints
-    targets: SmallInts
 
 
 @kernel
@@ -165,9 +157,11 @@ def _make_room(items: Items, lists: Lists, balance: Balance, cost: F64, worker: 
 
 @kernel
 def assign(
-    items: Items, by_cost: SmallInts, lists: Lists, balance: Balance, placements: Placements
+    items: Items, by_cost: SmallInts, lists: Lists, balance: Balance, moved: Ints, to: SmallInts
 ) -> I64:
     """Phase III, Alg. 1 (LLFD): place all candidates, heaviest first; return how many there were.
+
+    Fill `moved` with their items and `to` with their targets, in the order of their placement.
 
     A worker takes a candidate when it fits, or fits after lighter keys made room; those become
     candidates themselves. Candidates are taken in falling order and only lighter ones are added, so
@@ -201,8 +195,8 @@ def assign(
             balance.loads[worker] += cost  # l. 8
             balance.fixed[worker] += cost
             update(balance.tree, worker, balance.loads[worker] / balance.capacities[worker])
-            placements.items[placed] = item
-            placements.targets[placed] = worker
+            moved[placed] = item
+            to[placed] = worker
             placed += 1
     return placed
 
@@ -248,9 +242,8 @@ def problem(
     """
     n_vectors = vectors.costs.size
     away = np.flatnonzero(vectors.owners != vectors.homes)
-    orders = vectors.orders or Orders(vectors.costs, vectors.sizes)
     lightest = np.argsort(vectors.sizes[away], kind="stable")
-    by_cost = _with_back(orders.by_cost, away)
+    by_cost = _with_back(vectors.orders.by_cost, away)
     return Problem(
         vectors=vectors,
         vector=np.concatenate((np.arange(n_vectors), away)),
@@ -259,7 +252,7 @@ def problem(
         in_table=away[lightest],
         back=lightest + n_vectors,
         by_cost=by_cost,
-        by_priority=by_cost if beta is None else _with_back(orders.by_priority(beta), away),
+        by_priority=by_cost if beta is None else _with_back(vectors.orders.by_priority(beta), away),
         rest=rest,
         goals=goals,
         capacities=capacities,
@@ -307,13 +300,12 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
     begins, ends = np.empty(n_workers, np.int64), np.empty(n_workers, np.int64)
     lists = Lists(np.empty(left.size, np.int32), begins, ends)
     list_by_worker(items, problem.by_priority, lists)
-    down_to = np.empty(n_workers)
-    donor_limits(loads, problem.goals.limits, problem.goals.floors, problem.goals.fair, down_to)
+    down_to = donor_limits(loads, problem.goals)
     prepare(items, lists, balance, problem.goals.floors, down_to)
     n_keys = int(vectors.counts.sum())
-    placements = Placements(np.empty(n_keys, np.int64), np.empty(n_keys, np.int32))
-    n_placed = int(assign(items, problem.by_cost, lists, balance, placements))
-    placed, targets = placements.items[:n_placed], placements.targets[:n_placed]
+    placed, targets = np.empty(n_keys, np.int64), np.empty(n_keys, np.int32)
+    n_placed = int(assign(items, problem.by_cost, lists, balance, placed, targets))
+    placed, targets = placed[:n_placed], targets[:n_placed]
 
     there = problem.vector[placed]
     away = targets != vectors.homes[there]

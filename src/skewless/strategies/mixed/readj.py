@@ -173,8 +173,7 @@ class Readj(TableRouting):
             targets: Workers = observed.owners.copy()
             targets[by_cost] = observed.homes[by_cost]
             loads = worker_loads(targets[by_cost], costs, capacities.size) + observed.rest
-            limits = np.empty(capacities.size)
-            donor_limits(loads, aims.limits, aims.floors, aims.fair, limits)
+            limits = donor_limits(loads, aims)
             heavy = by_cost[: int((costs >= sigma * mean).sum())]
             owners = targets[heavy]
             least_gain = _SMALLEST_GAIN * mean

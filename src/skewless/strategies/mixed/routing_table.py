@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers, read_only
+from skewless.arrays import I64, Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, seeded_all
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.kernels.ring import Ring
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_that, require_within
+from skewless.state import MOST_COUNTED, fixed, growing, require_that, require_within, within
 
 #: Cells per worker, at least: the first number while they are 2^16 at most, else the second. A plan
 #: for the JVM is short with 2^16 cells or fewer. Their number is a power of two.
@@ -150,6 +150,9 @@ def even_ring(capacities: Floats) -> Ring:
 _SPARSE = 1 << 13  # keys, which take 200 KB
 
 
+@fixed("seeds", "capacities")
+@within(0, MOST_COUNTED, "n_reports")
+@growing("table.keys", "table.values", "named_in")
 class TableState(NamedTuple):
     """The ring, the table, and which report named a key of the table last."""
 
@@ -161,37 +164,24 @@ class TableState(NamedTuple):
     named_in: Ints  # by slot of the table: the last report that named the key
     n_reports: Ints  # [1] reports so far
 
-    @property
-    def grows(self) -> tuple[str, ...]:
-        """Names of the fields whose length the controller changes."""
-        return "table.keys", "table.values", "named_in"
-
     def check(self, fresh: TableState) -> None:
-        """Refuse another ring, and workers that do not exist."""
-        require_same("seeds", self.seeds, fresh.seeds)
-        require_same("capacities", self.capacities, fresh.capacities)
+        """Refuse workers that do not exist."""
         require_within("table", self.table.values, ABSENT, self.capacities.size - 1)
         n_entries = np.count_nonzero(self.table.values != ABSENT)
         require_that(self.n_entries[0] == n_entries, "n_entries must count the keys of the table")
         same_size = self.named_in.size == self.table.values.size
         require_that(same_size, "named_in must have one number per slot of the table")
-        require_within("n_reports", self.n_reports, 0, MOST_COUNTED)
         require_within("named_in", self.named_in, 0, int(self.n_reports[0]))
-
-
-@kernel
-def _home(ring: Ring, hashed: U64) -> I32:
-    """Return the owner on the ring, on which a cell has one owner."""
-    return ring.workers[ring.first[np.int64(hashed >> ring.shift[0])]]
 
 
 @kernel
 def route_by_table(keys: Keys, state: TableState, out: Workers) -> None:
     """Fill `out` with the worker of each key."""
-    seed = state.seeds[0]
+    seed, ring = state.seeds[0], state.ring
     for i in range(keys.size):
         # Both look-ups, always: which of them counts is as hard to predict as the next key.
-        home = _home(state.ring, seeded(keys[i], seed))
+        cell = np.int64(seeded(keys[i], seed) >> ring.shift[0])
+        home = ring.workers[ring.first[cell]]
         worker = state.table.values[find_slot(state.table, keys[i])]
         out[i] = home if worker == ABSENT else worker
 

@@ -14,7 +14,7 @@ import numpy as np
 from skewless.arrays import I64, U64, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_within
+from skewless.state import MOST_COUNTED, within
 
 LEVEL = 0
 SIZE = 1
@@ -30,16 +30,13 @@ _EIGHTS = np.uint64(0x0F0F0F0F0F0F0F0F)
 _SUM = np.uint64(0x0101010101010101)
 
 
+@within(0, MOST_COUNTED, "counters")
 class FloorSet(NamedTuple):
     """The smallest count, how many workers have it, which, and which have one more."""
 
     counters: Ints  # LEVEL, SIZE
     lightest: Words
     following: Words
-
-    def check(self, fresh: FloorSet) -> None:
-        """Refuse a level that no count has."""
-        require_within("counters", self.counters, 0, MOST_COUNTED)
 
 
 def floor_set(counts: Ints) -> FloorSet:

@@ -8,7 +8,7 @@ import numpy as np
 
 from skewless.arrays import I32, I64, U64, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.kernels.hashing import seeded, two_workers
-from skewless.kernels.two_choices import send_to_lighter
+from skewless.kernels.least_loaded import send_to_lighter
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.strategies.pd_stream.floor_set import (

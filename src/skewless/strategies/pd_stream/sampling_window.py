@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import U64, Ints, SmallInts, Words
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_rows, require_that, require_within
+from skewless.state import require_rows, require_that, require_within, zeros
 
 #: The row of keys that are not in the window; its count is always 0.
 NO_ROW = np.uint32(0)
@@ -74,17 +74,15 @@ class SamplingWindow(NamedTuple):
 
 
 def sampling_window(capacity: int) -> SamplingWindow:
-    """Return an empty window that may hold up to `capacity` records."""
-    if capacity < 1:
-        raise ValueError(f"sampling_window: capacity must be at least 1, not {capacity}")
+    """Return an empty window that may hold up to `capacity` records, one at least."""
     n_rows = capacity + 1  # the newcomer enters before the oldest leaves
     n_slots = 1 << (4 * n_rows - 1).bit_length()  # sparse: nearly every search ends at once
-    return SamplingWindow(
-        hashes=np.zeros(n_slots, np.uint64),
-        rows=np.zeros(n_slots, np.uint32),
-        ring=np.zeros(1 << capacity.bit_length(), np.uint32),
-        counts=np.zeros(n_rows + 1, np.int32),
-        slots=np.zeros(n_rows + 1, np.uint32),
+    return zeros(
+        SamplingWindow,
+        n_slots,
+        ring=1 << capacity.bit_length(),
+        counts=n_rows + 1,
+        slots=n_rows + 1,
         free=np.arange(1, n_rows + 1, dtype=np.uint32),
         counters=np.array([0, 0, n_rows], np.uint64),
     )

@@ -10,10 +10,10 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.bits import words_for
-from skewless.kernels.hashing import seed_array
+from skewless.kernels.hashing import seed_array, two_workers
 from skewless.parameters import check_types, require, require_all_stay, require_count
 from skewless.state import copy_state
-from skewless.strategies.pd_stream.floor_set import floor_set
+from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.instance_assignment import (
     CONTROL,
@@ -21,8 +21,13 @@ from skewless.strategies.pd_stream.instance_assignment import (
     PdStreamState,
     route,
 )
-from skewless.strategies.pd_stream.merging import merged_of, rescaled_of
-from skewless.strategies.pd_stream.sampling_window import sampling_window
+from skewless.strategies.pd_stream.sampling_window import (
+    NO_ROW,
+    append,
+    row_of,
+    sampling_window,
+    window_keys,
+)
 from skewless.strategy import Traits
 
 _N_STAGES = 3
@@ -83,6 +88,7 @@ class PdStream:
     """
 
     name: ClassVar[str] = "pd-stream"
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     alpha: float = 4.0
     theta: float = 2.0
@@ -98,11 +104,6 @@ class PdStream:
         require(self, "theta", self.theta >= 0.001, "at least 0.001")
         require_count(self, "step", most=_MOST_STEP)
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker."""
-        return Traits(family="splitting", ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PdStreamState:
         """Return the state of a source that has sent nothing."""
@@ -149,7 +150,36 @@ class PdStream:
         largest of its key's, and holds the workers that most sources have, so that they stop
         spreading the key over different ones.
         """
-        return merged_of(states)
+        # Sorted, so that the order of `states` does not matter.
+        states = sorted(states, key=lambda s: (s.loads.tobytes(), window_keys(s.window).tobytes()))
+        loads = np.sum([state.loads for state in states], axis=0)
+        control = states[0].control.copy()
+        for name in ("stage", "until"):
+            control[name] = min(state.control[0][name] for state in states)
+        control["n_pending"] = control["fresh"] = 0
+        merged = states[0]._replace(
+            loads=loads,
+            floor=floor_set(loads),
+            window=sampling_window(int(states[0].lengths[-1])),
+            sizes=np.zeros_like(states[0].sizes),
+            candidates=np.zeros_like(states[0].candidates),
+            pending=np.zeros_like(states[0].pending),
+            control=control,
+        )
+        length = int(merged.lengths[control[0]["stage"]])
+        recent = [window_keys(state.window)[::-1] for state in states]
+        n_fresh = [int(state.control[0]["fresh"]) for state in states]
+        fresh = [keys[:n] for keys, n in zip(recent, n_fresh, strict=True)]
+        turns = range(max(keys.size for keys in fresh))
+        in_turn = [keys[turn] for turn in turns for keys in fresh if turn < keys.size]
+        # All have what is left of one window; that with the fewest records since has most of it.
+        older = [keys[n:] for keys, n in zip(recent, n_fresh, strict=True)]
+        in_turn.extend(older[int(np.argmax([keys.size for keys in older]))])
+        for hashed in in_turn[:length][::-1]:
+            append(merged.window, hashed)
+        for hashed in np.unique(np.array(in_turn[:length], np.uint64)):
+            _merge_entry(merged, states, hashed)
+        return merged
 
     def rescale(
         self, state: PdStreamState, n_workers: int, capacities: Floats | None = None
@@ -157,11 +187,33 @@ class PdStream:
         """Return the state for another number of workers, with its window and routing table.
 
         Differences in speed are ignored. The two candidates of all keys are hashed anew, so half of
-        them or more change; a key in the table keeps its other workers that stay.
+        them or more change; a key in the table keeps its other workers that stay. Workers that stay
+        keep their loads. Workers that join begin with the load of the lightest one, because a
+        worker without any load would get all records until it has as many as the others.
         """
-        if capacities is not None:
-            require_all_stay(self.name, np.asarray(capacities))
-        return rescaled_of(state, self.start(n_workers, 0))
+        require_all_stay(self.name, capacities)
+        fresh = self.start(n_workers, 0)
+        n_same = min(state.loads.size, fresh.loads.size)
+        loads = np.full(fresh.loads.size, state.loads[:n_same].min())
+        loads[:n_same] = state.loads[:n_same]
+        control = state.control.copy()
+        length = int(fresh.lengths[control[0]["stage"]])
+        if control[0]["until"] != NEVER:
+            control["until"] = min(int(control[0]["until"]), length)
+        control["fresh"] = min(int(control[0]["fresh"]), length)
+        rescaled = fresh._replace(
+            seed=state.seed.copy(),
+            loads=loads,
+            floor=floor_set(loads),
+            pending=state.pending.copy(),
+            control=control,
+        )
+        recent = window_keys(state.window)[-length:]
+        for hashed in recent:
+            append(rescaled.window, hashed)
+        for hashed in np.unique(recent):
+            _merge_entry(rescaled, [state], hashed)
+        return rescaled
 
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
         """Return the merged plan with the loads and the pending records of this source."""
@@ -170,3 +222,23 @@ class PdStream:
         return plan._replace(
             loads=own.loads.copy(), floor=copy_state(own.floor), pending=own.pending.copy()
         )
+
+
+def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed: np.uint64) -> None:
+    """Give a key the workers that most of `states` give it, its two hashed ones first."""
+    votes = np.zeros(merged.loads.size, np.int64)
+    size = 0
+    for state in states:
+        row = row_of(state.window, hashed)
+        if row != NO_ROW and state.sizes[row] > 0:
+            size = max(size, int(state.sizes[row]))
+            words = state.candidates.reshape(state.sizes.size, -1)[row]
+            found = members(words, min(state.loads.size, votes.size))
+            votes[: found.size] += found
+    row = row_of(merged.window, hashed)
+    n_words = merged.floor.lightest.size
+    size = min(size, votes.size)
+    votes[list(two_workers(hashed, votes.size))] = len(states) + 1
+    for worker in np.argsort(-votes, kind="stable")[:size]:
+        add_to(merged.candidates, np.uint64(row * n_words), np.uint64(worker))
+    merged.sizes[row] = size

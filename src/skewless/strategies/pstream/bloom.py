@@ -21,24 +21,20 @@ import numpy as np
 from skewless.arrays import I64, U64, Bytes, Ints, Words
 from skewless.kernels.hashing import mix, seeded, to_worker
 from skewless.plumbing.compiling import kernel
-from skewless.state import require_same
+from skewless.state import fixed
 
 _SATURATED = np.uint8(255)
 _ONE = np.uint8(1)
 _ODD = np.uint64(1)
 
 
+@fixed("n_places", "seed")
 class CountingBloom(NamedTuple):
     """Counters, and how many of them a key has."""
 
     counters: Bytes
     n_places: Ints  # [counters per key]
     seed: Words  # [seed of the hash]
-
-    def check(self, fresh: CountingBloom) -> None:
-        """Refuse another hash."""
-        require_same("n_places", self.n_places, fresh.n_places)
-        require_same("seed", self.seed, fresh.seed)
 
 
 def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> CountingBloom:
@@ -51,11 +47,6 @@ def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> Count
     """
     n_counters = math.ceil(-2 * n_keys / math.log(1 - math.sqrt(false_positive_rate)))
     return CountingBloom(np.zeros(n_counters, np.uint8), np.array([2]), np.array([seed], np.uint64))
-
-
-def empty_copy(bloom: CountingBloom) -> CountingBloom:
-    """Return an empty filter of the same kind."""
-    return CountingBloom(np.zeros_like(bloom.counters), bloom.n_places.copy(), bloom.seed.copy())
 
 
 @kernel

@@ -46,7 +46,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, require_same, require_within, within, zeros
 
 COUNTERS = np.dtype(
     [
@@ -68,6 +68,9 @@ _AT_ONCE = 32  # coin runs looked at together
 MOST_SCALE = 512.0
 
 
+@within(0, MOST_COUNTED, "shifts")
+@within(0, 3, "marked")
+@within(1, MOST_SCALE, "scale")
 class CoinSynopsis(NamedTuple):
     """Entries 0 … `size` − 1, in no order; `vectors` has what this source routes by."""
 
@@ -92,11 +95,9 @@ class CoinSynopsis(NamedTuple):
         require_same("counters", counters["length"], fresh.counters["length"])
         require_within("counters", counters["rate"], 1, _UNIT)
         require_entries(self.table, self.keys, np.arange(size, self.keys.size))
-        for name in ("vectors", "shared", "fresh"):
-            require_within(name, getattr(self, name), 0, (1 << length) - 1)
-        require_within("shifts", self.shifts, 0, MOST_COUNTED)
-        require_within("marked", self.marked, 0, 3)
-        require_within("scale", self.scale, 1, MOST_SCALE)
+        require_within("vectors", self.vectors, 0, (1 << length) - 1)
+        require_within("shared", self.shared, 0, (1 << length) - 1)
+        require_within("fresh", self.fresh, 0, (1 << length) - 1)
 
 
 def entries_for(rate: float) -> int:
@@ -112,23 +113,15 @@ def entries_for(rate: float) -> int:
 def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> CoinSynopsis:
     """Return an empty synopsis with room for `n_entries` keys.
 
-    `rate` is p; r follows from it. `length` is l, the bits of a vector. The two `seeds` are those
-    of the coins and of the choices; they differ by source.
+    `rate` is p, from 2^−32 to 0.5; r follows from it. `length` is l, the bits of a vector. The two
+    `seeds` are those of the coins and of the choices; they differ by source.
     """
-    if not 2.0**-32 <= rate <= 0.5:
-        raise ValueError(f"rate must be from 2^-32 to 0.5, not {rate!r}")
-    if not 2 <= length <= 32:
-        raise ValueError(f"length must be from 2 to 32, not {length!r}")
     counters = np.zeros(1, COUNTERS)
     counters["length"] = length
-    synopsis = CoinSynopsis(
+    synopsis = zeros(
+        CoinSynopsis,
+        n_entries,
         table=key_table(n_entries),
-        keys=np.zeros(n_entries, np.uint64),
-        vectors=np.zeros(n_entries, np.uint64),
-        shared=np.zeros(n_entries, np.uint64),
-        fresh=np.zeros(n_entries, np.uint64),
-        shifts=np.zeros(n_entries, np.int32),
-        marked=np.zeros(n_entries, np.uint8),
         counters=counters,
         scale=np.ones(1),
         seeds=seeds,
@@ -183,12 +176,6 @@ def next_long_run(seed: U64, first: I64, end: I64, run: I64) -> I64:
 def is_two(bits: U64) -> bool:
     """Tell whether at least two bits are set."""
     return bool(bits != _ZERO and without_lowest(bits) != _ZERO)
-
-
-@kernel
-def vector(synopsis: CoinSynopsis, entry: I64) -> U64:
-    """Return the bit vector of an entry."""
-    return synopsis.vectors[entry]
 
 
 @kernel
@@ -262,7 +249,7 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> U64:
         synopsis.shared[entry] >>= _ONE
         synopsis.shifts[entry] += 1
     synopsis.fresh[entry] >>= _ONE
-    after = vector(synopsis, entry)
+    after = synopsis.vectors[entry]
     if after == _ZERO:
         last = synopsis.counters[0]["size"] - 1
         synopsis.counters[0]["size"] = last

@@ -28,7 +28,7 @@ from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT
 from skewless.kernels.merge_history import MergeHistory, merge_history
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within, within
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream.bloom import (
     CountingBloom,
@@ -48,7 +48,6 @@ from skewless.strategies.pstream.coin_synopsis import (
     set_bit,
     set_rate,
     shift,
-    vector,
 )
 
 COUNTERS = np.dtype(
@@ -84,6 +83,9 @@ _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 _LARGEST_RANK = 64 - _PRECISION + 1
 
 
+@within(0, MOST_WEIGHT, "settings")
+@within(0, MOST_COUNTED, "counters")
+@within(0, _LARGEST_RANK, "registers")
 class HotKeyPredictor(NamedTuple):
     """What one source has found out about its keys."""
 
@@ -98,13 +100,10 @@ class HotKeyPredictor(NamedTuple):
         """Refuse other settings, and numbers that no stream leads to."""
         constant = ["least", "time_weight", "interval"]
         require_same("settings", self.settings[constant], fresh.settings[constant])
-        require_within("settings", self.settings, 0, MOST_WEIGHT)
         require_within("settings", self.settings["share"], float(self.settings[0]["least"]), 1)
         constant = ["adaptive", "whole_runs", "until_evicted"]
         require_same("counters", self.counters[constant], fresh.counters[constant])
-        require_within("counters", self.counters, 0, MOST_COUNTED)
         require_within("counters", self.counters["long_hot"], 0, int(self.counters[0]["long"]))
-        require_within("registers", self.registers, 0, _LARGEST_RANK)
 
 
 def hot_key_predictor(
@@ -220,7 +219,7 @@ def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
             synopsis.marked[entry] |= MARKED
         beyond = np.int64(0) if counters["whole_runs"] else synopsis.counters[0]["run"]
         set_bit(synopsis, entry, n_heads - beyond)
-        if is_two(vector(synopsis, entry)) and not synopsis.marked[entry] & HOT:
+        if is_two(synopsis.vectors[entry]) and not synopsis.marked[entry] & HOT:
             synopsis.marked[entry] |= HOT
             bf.add(predictor.filter, key)  # l. 17: append
     begin_decline(synopsis)

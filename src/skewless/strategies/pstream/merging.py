@@ -70,7 +70,7 @@ def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
         synopsis.counters[name] = latest + more
     merged = HotKeyPredictor(
         synopsis=synopsis,
-        filter=bf.empty_copy(first.filter),
+        filter=copy_state(first.filter),
         registers=np.max([predictor.registers for predictor in ahead], axis=0),
         counters=np.zeros_like(first.counters),
         settings=first.settings.copy(),

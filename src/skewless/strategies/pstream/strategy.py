@@ -13,7 +13,7 @@ from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
 from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.compiling import kernel
-from skewless.state import copy_state, require_same, require_within
+from skewless.state import copy_state, fixed, require_within
 from skewless.strategies.pstream.coin_synopsis import heads, next_long_run
 from skewless.strategies.pstream.hot_key_predictor import (
     HotKeyPredictor,
@@ -33,6 +33,7 @@ _SMALLEST_F = 1e-6  # the synopsis then has 4 million entries
 _BLOCK = 256
 
 
+@fixed("seed", "n_workers")
 class PStreamState(NamedTuple):
     """The next worker in the round of hot records, and the predictor of this source."""
 
@@ -44,9 +45,7 @@ class PStreamState(NamedTuple):
     places: SmallInts  # scratch
 
     def check(self, fresh: PStreamState) -> None:
-        """Refuse another hash, and a worker that does not exist."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("n_workers", self.n_workers, fresh.n_workers)
+        """Refuse a worker that does not exist."""
         require_within("next_worker", self.next_worker, 0, int(self.n_workers[0]) - 1)
 
 
@@ -146,6 +145,7 @@ class PStream:
     """
 
     name: ClassVar[str] = "pstream"
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
     f: float | None = None
     least_f: float | None = None
@@ -180,11 +180,6 @@ class PStream:
         r = math.floor(math.log2(2 / f))
         enough = not self.whole_runs or self.length >= r + 2
         require(self, "length", enough, f"at least {r + 2} with whole_runs and f = {f:g}")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key is on all workers."""
-        return Traits(family="splitting", ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PStreamState:
         """Return the state of a source that has seen nothing; each source has different coins."""
@@ -226,8 +221,7 @@ class PStream:
         All workers get the same part of the hot records: differences in speed are ignored. Other
         keys are hashed to all workers anew, so half of them or more change worker.
         """
-        if capacities is not None:
-            require_all_stay(self.name, np.asarray(capacities))
+        require_all_stay(self.name, capacities)
         old = state.predictor
         seeds = np.concatenate([old.filter.seed, old.synopsis.seeds])
         predictor = self._predictor(n_workers, seeds, float(old.settings[0]["share"]))

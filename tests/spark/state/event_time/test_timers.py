@@ -77,6 +77,55 @@ def test_timers_expires_and_ttl_come_in_the_order_of_their_times(tmp_path: Path)
     assert rows(one.states())[0][0] == "b"
 
 
+def of_a(folder: Path, processor: Any, *seconds: int) -> list[list[str]]:
+    """Return what comes of key a, which has a record at 0 s; b has one at each of `seconds`."""
+    one = Query(folder, processor, SCHEMA, time="ts", delay=0)
+    one.step(0, of_keys(["a"], 0))
+    found = []
+    for batch, second in enumerate(seconds, start=1):
+        some = [row for row in rows(one.step(batch, of_keys(["b"], second))) if row[0] == "a"]
+        found.append([what for _, what, _ in sorted(some, key=lambda row: row[2])])
+    return found
+
+
+class Backwards(Kept):
+    """The first timer that fires sets one at an earlier time."""
+
+    def timer_key(self, key: Any, state: Any, time: Any, watermark: Any) -> Any:
+        rows, state = super().timer_key(key, state, time, watermark)
+        earlier = [time - timedelta(seconds=1)] if state["n"] == 1 else []
+        return rows, {**state, "at": [*state["at"], *earlier]}
+
+
+def test_an_earlier_timer_does_not_let_the_ttl_come_before_expires(tmp_path: Path) -> None:
+    """It would fire in the next micro-batch, and the ttl has ended the state by then."""
+    at_once = of_a(tmp_path / "1", Backwards(), 40, 41, 42)
+    assert at_once == [[], ["timer 3", "timer 3", "expires", "timer 2"], []]
+    # The watermark is 3 s in micro-batch 2, and the earlier timer fires in micro-batch 3.
+    later = of_a(tmp_path / "2", Backwards(), 3, 4, 40, 41)
+    assert later == [[], ["timer 3"], ["timer 3"], ["timer 2", "expires", "timer 1"]]
+
+
+class Unmoved(Kept):
+    """Keeps a state although its `expires` has passed."""
+
+    ttl: Any = None
+
+    def expire_key(self, key: Any, state: Any, watermark: Any) -> Any:
+        rows, new = super().expire_key(key, state, watermark)
+        return rows, {**new, "expires": state["expires"]}
+
+
+def test_timers_fire_although_a_passed_expires_is_kept(tmp_path: Path) -> None:
+    """`expires` comes once in each micro-batch, and timers as the watermark passes them."""
+    found = of_a(tmp_path / "1", Unmoved(), 7, 20, 40, 41)
+    first, second = ["timer 3", "timer 2", "expires"], ["expires", "timer 1"]
+    assert found == [[], first, second, ["expires", "timer 0"]]
+    processor = Unmoved()
+    processor.ttl = "20 seconds"
+    assert of_a(tmp_path / "2", processor, 40, 41, 42) == [[], [*first, "timer 1"], []]
+
+
 class Counted(Processor):
     """Counts its timers by column; timers that it does not look at are kept."""
 

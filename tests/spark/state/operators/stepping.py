@@ -136,7 +136,7 @@ def in_memory(
     second: list[int] = []
     before: int | None = None
     now: int | None = None
-    for table in tables:
+    for batch, table in enumerate(tables):
         n_workers = int(rng.integers(1, 4))
         columns = [table.column(name) for name in key]
         hashes = hash_keys(*columns)
@@ -150,7 +150,7 @@ def in_memory(
             there = _workers(hashes_of(states), salt, n_workers) == worker
             own = states.filter(pa.array(there)).combine_chunks()
             held = HeldState(layout, arrived=own)
-            worked = work.do(mine.combine_chunks(), held, before, now)
+            worked = work.do(mine.combine_chunks(), held, before, now, batch=batch)
             rows.append(worked.results)
             kept.append(layout.newest([own, worked.changed]))
             latest += [] if worked.latest is None else [worked.latest]

@@ -26,6 +26,7 @@ from skewless.spark import (
     top_n,
 )
 from skewless.spark.ledger import LedgerMismatch
+from spark.state.chains import BEGIN
 from spark.state.operators.comparing import in_text_order
 from spark.state.operators.stepping import DDL, SECOND, Record, table_of
 from spark.streams import configured, read_stream, run, write_file
@@ -131,6 +132,26 @@ def test_a_killed_micro_batch_without_data_is_repeated_and_counted(
     assert rows == {2: first[2], 3: [], 4: [("c", 1, 4)]}
     assert [batch.records for batch in explain_balance(ledger).batches] == [3, 1, 0, 1, 0]
     assert [row["k"] for row in read_state(spark, ledger).collect()] == ["d"]
+
+
+def test_states_before_1970_come_with_the_next_records(spark: Any, tmp_path: Path) -> None:
+    """Spark's watermark begins at 1970, so it runs no micro-batch without data before that."""
+    ledger = str(tmp_path / "ledger")
+
+    def results() -> DataFrame:
+        stream = read_stream(spark, tmp_path / "in", DDL).withColumnRenamed("ts", "t.s")
+        settings: dict[str, Any] = {"ledger": ledger, "workers": 2, "closes_without_data": True}
+        return process(stream, "k", ending(), watermark=("t.s", DELAY), **settings)
+
+    found = []
+    with configured(spark, {"spark.sql.shuffle.partitions": "2"}):
+        for number, second in enumerate((0, 60, 61, 120)):
+            time = second * SECOND - BEGIN - 3600 * SECOND
+            write_file(tmp_path / "in", number, table_of([(f"k{number}", 1, time)]))
+            if number % 2:
+                rows = run(results(), "append", tmp_path / "checkpoint")
+                found.append([tuple(row) for batch in rows.values() for row in batch])
+    assert found == [[], [("k0", 1)]]
 
 
 def test_unmatched_rows_come_when_the_slower_side_has_passed_them(

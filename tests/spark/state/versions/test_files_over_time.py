@@ -12,7 +12,7 @@ import pytest
 
 from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.purging import KEPT_RUNS
+from skewless.spark.ledger.ledger import KEPT_RUNS
 from skewless.spark.routing.requests import latest_request, purge_requests
 from skewless.spark.state.process import _n_kept
 from skewless.spark.state.versions import bases

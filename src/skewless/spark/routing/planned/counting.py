@@ -17,14 +17,49 @@ from skewless.spark.columns import internal
 from skewless.spark.key_texts import LONGEST_TEXT
 from skewless.spark.records import GroupingKey
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.planned.thinning import LEVEL, stands_for, thinned
 from skewless.spark.routing.seeds import hash_seed
 
+#: The column of a thinned DataFrame: each row stands for 2 to the power of this number.
+LEVEL = internal("level")
+_PLACE, _SPAN = internal("place"), internal("span")
+#: `monotonically_increasing_id` has the row's position in these bits, the partition above them.
+_POSITION_BITS = 33
+#: Beyond 2 to the power of this, rows are thinned no further: a trillion of rows.
+_MOST_SPAN = 40
 #: `max_by` returns the first k since this version of Spark.
 _HAS_TOP_K = (4, 2)
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
 _PART, _MOST = internal("part"), internal("most")
+
+
+def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -> DataFrame:
+    """Return some of the rows, with `LEVEL`.
+
+    Of the first partition, the first 2 ** `all_counted` rows are there; of those up to four times
+    this position every fourth, up to 16 times every 16th, and so on. A row of the second partition
+    counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
+    be large and is counted exactly, and many partitions are thinner.
+    """
+    # As text, since each Column is a call of the JVM, and the verbs wait for these. Comparisons: a
+    # logarithm of every position would take longer than to read the keys.
+    position = f"({_PLACE} & {(1 << _POSITION_BITS) - 1}L)"
+    times = f"least(shiftright({_PLACE}, {_POSITION_BITS}) + 1, {n_partitions})"
+    levels = [
+        f"WHEN {_SPAN} < {1 << power}L THEN {power - all_counted}"
+        for power in (all_counted, *range(all_counted + 2, _MOST_SPAN, 2))
+    ]
+    level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
+    placed = df.withColumn(_PLACE, F.monotonically_increasing_id())
+    placed = placed.withColumn(_SPAN, F.expr(f"{position} * {times}"))
+    placed = placed.withColumn(LEVEL, F.expr(level))
+    drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0"
+    return placed.where(drawn).drop(_PLACE, _SPAN)
+
+
+def stands_for() -> Column:
+    """Return how many rows a row of a thinned DataFrame stands for."""
+    return F.expr(f"shiftleft(1L, {LEVEL})")
 
 
 class Counted(NamedTuple):

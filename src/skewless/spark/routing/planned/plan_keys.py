@@ -15,18 +15,17 @@ from pyspark.sql import functions as F
 
 from skewless import planning
 from skewless.metrics import imbalance
-from skewless.planning.key_plan import plan_of
+from skewless.planning.key_plan import Made, plan_of
 from skewless.planning.packing import KeyCounts, Packed, first_homes, pack
-from skewless.planning.plan_files import Made
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.text_tables import number, percent
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
-from skewless.spark.routing.arguments import cost_column, routing_arguments
+from skewless.spark.routing.arguments import RoutingArguments, cost_column, routing_arguments
 from skewless.spark.routing.planned.counting import count_keys, seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import with_worker
-from skewless.spark.routing.seeds import draw_seed
+from skewless.spark.routing.seeds import draw_seed, log_seed
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
@@ -218,6 +217,27 @@ def made_plan(
         *(plan.imbalance, len(plan.split)),
     )
     return plan
+
+
+def logged_plan(
+    records: Records,
+    given: RoutingArguments,
+    weight: str | Column | None,
+    packing: Callable[[KeyCounts], Packed] | None = None,
+) -> KeyPlan:
+    """Return the plan that a verb follows at once; if it draws a seed, that is logged."""
+    seed = draw_seed() if given.seed is None else given.seed
+    if given.seed is None:
+        log_seed(seed)
+    return made_plan(
+        records,
+        given.workers,
+        seed,
+        capacities=given.speeds,
+        weight=weight,
+        untrusted=given.untrusted_keys,
+        packing=packing,
+    )
 
 
 def _at_least_0(value: Any, argument: str) -> float:

@@ -18,8 +18,8 @@ from skewless.spark.records import Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
 from skewless.spark.state.planning.spread_keys import SpreadRule
+from skewless.spark.state.planning.spread_records import Parts, any_null, hashable, in_parts
 from skewless.spark.state.process import processed
-from skewless.spark.state.spread_records import Parts, any_null, hashable, in_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -74,6 +74,8 @@ class Join(Processor):
             [*[side.held for side in sides], T.StructField("expires", T.TimestampType())]
         )
         self.key, self.sides, self.kept, self.within = key, sides, kept, within
+        #: Each held row is stored by itself. `update` gets those that a new row may match.
+        self.holds_rows_for: int | None = within
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Return the pairs with a new row, and new rows that can have no match."""
@@ -119,13 +121,6 @@ class Join(Processor):
             parts.append(old.where(~over))
         rows = pa.concat_tables(results) if results else None
         return Update(rows, self._states(parts, len(keyed)))
-
-    def shared(self, keyed: KeyedRecords, second: bool) -> pa.StructArray:
-        """Return states with the rows of one side only: what the parts of a spread key share."""
-        parts = [self._held(keyed, side) for side in self.sides]
-        other = parts[0 if second else 1]
-        parts[0 if second else 1] = other.where(np.zeros(other.codes.size, np.bool_))
-        return self._states(parts, len(keyed))
 
     def _pairs(self, left: _Rows, right: _Rows) -> tuple[Ints, Ints]:
         """Return the pairs with a new row: a pair is found in the batch of its later row."""

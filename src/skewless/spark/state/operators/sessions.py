@@ -16,8 +16,7 @@ from skewless.aggregations import Aggregation, ApproxDistinct
 from skewless.aggregations.columns import plain
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import shown
-from skewless.spark.aggregation.arguments import chosen_aggregations, with_reducers
-from skewless.spark.aggregation.asked import AnyAggregation
+from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations, with_reducers
 from skewless.spark.aggregation.state_layout import described
 from skewless.spark.aggregation.windows import LONGEST
 from skewless.spark.arrow_types import from_arrow_schema

@@ -74,7 +74,8 @@ class Controller:
         base = base_of(ledger, batch, offsets)
         request = requests.latest_request(ledger)
         if base is None:
-            return self.first_plan(seed, shape)
+            now = _time(offsets, batch) if shape.follows_clock else None
+            return replace(self.first_plan(seed, shape), watermark=now)
         entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
             raise LedgerCorrupt(f"{ledger.place} has lost the plan of batch {base.batch}")
@@ -123,7 +124,9 @@ class Controller:
             base=base,
             moving=moving,
             observed=observed,
-            watermark=self._watermark(last, behind),
+            watermark=_latest([_time(offsets, batch), last.watermark])
+            if shape.follows_clock
+            else self._watermark(last, behind),
             watermark_before=last.watermark,
             latest=latest,
             latest_second=second,
@@ -237,6 +240,12 @@ def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -
     if told is not None:
         kept["left_out"] = told
     return kept
+
+
+def _time(offsets: OffsetLog, batch: int) -> int | None:
+    """Return the time at which Spark began the micro-batch, in microseconds."""
+    stamp = offsets.stamp(batch)
+    return None if stamp is None else stamp * 1000
 
 
 def _latest(times: list[int | None]) -> int | None:

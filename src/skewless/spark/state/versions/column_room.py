@@ -20,8 +20,12 @@ FEWER_RECORDS = (
 )
 
 
+class ColumnTooLarge(RuntimeError):  # noqa: N818 - it is read as a sentence
+    """A column would hold more than Arrow can; the message says which, and what to do."""
+
+
 def require_room(tables: Sequence[pa.Table], what: str, advice: str) -> None:
-    """Raise RuntimeError if a column of these tables, put together, would be too large."""
+    """Raise ColumnTooLarge if a column of these tables, put together, would be too large."""
     if sum(table.nbytes for table in tables) <= MOST:
         return
     sizes: dict[str, int] = {}
@@ -32,7 +36,7 @@ def require_room(tables: Sequence[pa.Table], what: str, advice: str) -> None:
                     sizes[name] = sizes.get(name, 0) + size
     for name, size in sizes.items():
         if size > MOST:
-            raise RuntimeError(
+            raise ColumnTooLarge(
                 f"{what}: column {name!r} would hold {size:,} bytes or items, and a column of "
                 f"Arrow holds at most {MOST:,}: {advice}"
             )

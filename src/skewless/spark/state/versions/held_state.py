@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from skewless.aggregations.columns import is_list, list_lengths, plain
 from skewless.arrays import Ints, Keys
-from skewless.spark.state.versions import state_tables
+from skewless.spark.state.versions import row_tables, state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import LIVE, StateLayout, live_of
@@ -120,12 +120,26 @@ class HeldState:
                 parts.append(table.take(pa.array(rows)))
         return self.layout.newest(parts)
 
+    def sizes(self, hashes: Keys, keys: Sequence[Any]) -> Ints:
+        """Estimate the bytes of all rows of these keys, by the number of rows in each table."""
+        total = np.zeros(hashes.size)
+        for table in self.tables:
+            low, high = row_tables.ranges(self.layout, table, hashes, keys)
+            total += (high - low) * (table.nbytes / max(table.num_rows, 1))
+        return total.astype(np.int64)
+
     def _is_newest(self, number: int, table: pa.Table, rows: Ints) -> Flags:
         """Return which rows of a table no table above it replaces."""
         flags = np.ones(rows.size, np.bool_)
         if not rows.size:
             return flags
         at = pa.array(rows)
+        if self.layout.rows:
+            columns = [name for name in table.column_names if name not in self.layout.field_names]
+            own = table.select(columns).take(at)
+            for above in self.tables[number + 1 :]:
+                flags &= ~row_tables.replaced(self.layout, own, above)
+            return flags
         keys = [state_tables.column_of(table, name).take(at) for name in self.layout.key_names]
         hashes = state_tables.hashes_of(table)[rows]
         for above in self.tables[number + 1 :]:

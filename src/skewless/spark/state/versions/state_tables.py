@@ -2,7 +2,8 @@
 
 Columns: the hash of the key, whether the row holds a state (if not, the key has none any more), the
 time at which it ends, the latest time of the key's records, the key's columns, and the fields of
-the state.
+the state. If a state is lists of items that are held for a span of time, a key has a row for each
+item instead, in the order of list, time and number.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import plain
+from skewless.aggregations.columns import is_list, plain
 from skewless.aggregations.types import widens
 from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions.column_room import require_room
@@ -24,7 +25,11 @@ from skewless.spark.state.versions.same_keys import Flags, key_order, same
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
 #: The columns that come first, and their types.
 OURS = {HASH: pa.uint64(), LIVE: pa.bool_(), UNTIL: pa.int64(), SEEN: pa.int64()}
-_KEY, _FIELD = "key.", "state."
+#: Further columns if a key has several rows: the number of the list, the item's time, and a number
+#: that no other item of the list has at this time.
+LIST, TIME, ROW = "list", "time", "row"
+ROWS = {LIST: pa.int8(), TIME: pa.int64(), ROW: pa.int64()}
+_KEY, _FIELD, _ITEM = "key.", "state.", "item."
 #: In microseconds: the end of a state that has none.
 FOREVER = np.iinfo(np.int64).max
 #: In microseconds: the time of a record that has none.
@@ -38,13 +43,23 @@ class StateLayout:
     key: pa.Schema
     state: pa.Schema
     renamed: Mapping[str, str] = field(default_factory=dict)  # old names of fields to new ones
+    rows: bool = False  # whether the items of lists are rows of their own
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of a table of states."""
-        names = [*OURS, *self.key_names, *self.field_names]
-        kinds = [*OURS.values(), *self.key.types, *self.state.types]
+        ours = OURS | (ROWS if self.rows else {})
+        names = [*ours, *self.key_names, *self.field_names]
+        kinds = [*ours.values(), *self.key.types, *self.fields.types]
         return pa.schema(list(zip(names, kinds, strict=True)))
+
+    @cached_property
+    def fields(self) -> pa.Schema:
+        """What a row holds: the fields of a state, or an item of one of its lists."""
+        if not self.rows:
+            return self.state
+        items = [one for one in self.state if is_list(one.type)]
+        return pa.schema([pa.field(one.name, one.type.value_type) for one in items])
 
     @property
     def key_names(self) -> list[str]:
@@ -54,7 +69,8 @@ class StateLayout:
     @property
     def field_names(self) -> list[str]:
         """The state's columns in a table of states."""
-        return [_FIELD + name for name in self.state.names]
+        prefix = _ITEM if self.rows else _FIELD
+        return [prefix + name for name in self.fields.names]
 
     @cached_property
     def struct(self) -> pa.DataType:
@@ -110,15 +126,24 @@ class StateLayout:
         return [column_of(table, name) for name in self.key_names]
 
     def newest(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Return the rows of all tables, for each key the one of the last table that has it."""
+        """Return the rows of all tables, for each key the one of the last table that has it.
+
+        If a key has several rows, the same for each of them.
+        """
         parts = [table for table in tables if table.num_rows]
         if len(parts) < 2:
             return parts[0] if parts else self.empty()
         require_room(parts, "the states of a worker", "use more workers, or smaller states")
         # The newest first: sorting keeps that order among the rows of a key.
-        whole = pa.concat_tables(reversed(parts)).combine_chunks()
-        order, new = key_order(hashes_of(whole), self.keys(whole))
-        return whole.take(pa.array(order[new]))
+        return self.sorted(pa.concat_tables(reversed(parts)).combine_chunks())
+
+    def sorted(self, table: pa.Table) -> pa.Table:
+        """Return the rows in order; of rows that are the same, only the first one."""
+        minor = [column_of(table, name).to_numpy() for name in ROWS] if self.rows else []
+        order, new = key_order(hashes_of(table), self.keys(table), *minor)
+        for one in minor:
+            new[1:] |= np.diff(one[order]) != 0
+        return table.take(pa.array(order[new]))
 
     def find(self, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
         """Return for each key the row of `table` that has it, or −1."""
@@ -148,7 +173,11 @@ def layout_of(schema: pa.Schema) -> StateLayout:
         found = [one for one in schema if one.name.startswith(prefix)]
         return pa.schema([pa.field(f.name.removeprefix(prefix), f.type) for f in found])
 
-    return StateLayout(fields(_KEY), fields(_FIELD))
+    if ROW not in schema.names:
+        return StateLayout(fields(_KEY), fields(_FIELD))
+    lists = [pa.field(one.name, pa.list_(one.type)) for one in fields(_ITEM)]
+    end = pa.field("expires", pa.timestamp("us", "UTC"))
+    return StateLayout(fields(_KEY), pa.schema([*lists, end]), rows=True)
 
 
 def micros_of(column: Any) -> Ints:
@@ -191,9 +220,17 @@ def seen_of(table: pa.Table) -> Ints:
 
 def forgotten(layout: StateLayout, table: pa.Table) -> pa.Table:
     """Return rows for the same keys without a state."""
-    nothing = pa.nulls(table.num_rows, layout.struct)
-    until, seen = np.full(table.num_rows, FOREVER), np.full(table.num_rows, NO_TIME)
-    return layout.table(hashes_of(table), layout.keys(table), nothing, until, seen)
+    n_rows, columns = table.num_rows, []
+    gone = {LIVE: np.zeros(n_rows, np.bool_)}
+    gone |= {UNTIL: np.full(n_rows, FOREVER), SEEN: np.full(n_rows, NO_TIME)}
+    for one in layout.schema:
+        if one.name in gone:
+            columns.append(pa.array(gone[one.name], one.type))
+        elif one.name in layout.field_names:
+            columns.append(pa.nulls(n_rows, one.type))
+        else:
+            columns.append(table.column(one.name))
+    return pa.table(columns, schema=layout.schema)
 
 
 def with_hashes(table: pa.Table, wanted: Keys) -> Ints:

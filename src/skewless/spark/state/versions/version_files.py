@@ -26,7 +26,15 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import VersionName, version_name
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.state_tables import HASH, LIVE, OURS, StateLayout
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    HASH,
+    LIVE,
+    OURS,
+    ROW,
+    ROWS,
+    StateLayout,
+)
 
 T = TypeVar("T")
 FORMAT = "skewless-version"
@@ -37,6 +45,9 @@ NOT_A_PARTITION = (
 )
 #: A file is merged into the one above it while it has at most this many times its rows.
 _MERGE_FACTOR = 2
+#: If a key has several rows, files are merged up to so many bytes. A larger file stays as it is,
+#: until all its rows have ended.
+_MERGED_BYTES = 64 << 20
 #: Files of local disks that a process keeps open; their content stays on disk until it is read.
 _OPEN_FILES = 128
 #: Files of other filesystems are completely in memory, so their bytes are limited.
@@ -88,7 +99,8 @@ class Version:
     """One file: what it holds, and the files below it from the bottom up.
 
     `about` has JSON values: `held` keys and `bytes`, including the files below; `soonest`, the
-    earliest time at which a state of this file ends.
+    earliest time at which a state of this file ends; and `last`, the latest one, if a key has
+    several rows.
     """
 
     table: pa.Table  # the rows that changed, in the order of their hashes
@@ -189,7 +201,8 @@ def _parsed(buffer: Any, where: str) -> Version:
 
 
 def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any]) -> None:
-    for name, kind in OURS.items():
+    ours = OURS | (ROWS if ROW in table.column_names else {})
+    for name, kind in ours.items():
         column = table.column(name)
         if column.type != kind or column.null_count:
             raise ValueError(f"column {name!r} must be {kind} without nulls")
@@ -235,19 +248,29 @@ def table_of(layout: StateLayout, version: Version) -> pa.Table:
 
 
 def merged(
-    layout: StateLayout, changed: pa.Table, names: Sequence[str], files: Sequence[Version]
+    layout: StateLayout,
+    changed: pa.Table,
+    names: Sequence[str],
+    files: Sequence[Version],
+    now: int | None = None,
 ) -> tuple[pa.Table, list[str]]:
     """Return the rows of the next version, and the names of the files that stay below it.
 
-    `names` and `files` are those of the state so far, from the bottom up.
+    `names` and `files` are those of the state so far, from the bottom up. `now` is the watermark,
+    by which `changed` says of all rows that have ended.
     """
-    n_below = len(files)
-    n_rows = changed.num_rows
-    while n_below and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
+    first, n_below, n_rows, n_bytes = 0, len(files), changed.num_rows, changed.nbytes
+    if layout.rows and now is not None:
+        while first < n_below and files[first].about.get("last", FOREVER) <= now:
+            first += 1  # nothing lies below it that its rows hide
+    while n_below > first and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
+        n_bytes += files[n_below - 1].table.nbytes
+        if layout.rows and n_bytes > _MERGED_BYTES:
+            break
         n_below -= 1
         n_rows += files[n_below].table.num_rows
     parts = [table_of(layout, file) for file in files[n_below:]]
     table = layout.newest([*parts, changed])
-    if not n_below:  # no file below that a row without a state would hide
+    if n_below == first:  # no file below that a row without a state would hide
         table = table.filter(table.column(LIVE))
-    return table, list(names[:n_below])
+    return table, list(names[first:n_below])

@@ -4,7 +4,3 @@ Read `strategy` first: the idea, the guarantee, what a merge and a rescale keep,
 blocks of a batch. `state` names every number, and what the ledger holds; it also finds the keys of
 a block and what is known of them. `placing` gives each key its workers.
 """
-
-from skewless.strategies.cascade.ahead.strategy import CascadeAhead
-
-__all__ = ["CascadeAhead"]

@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
-from skewless.strategies.cascade.condensing import Counted, counted
+from skewless.state import (
+    MOST_COUNTED,
+    MOST_WEIGHT,
+    fixed,
+    growing,
+    require_same,
+    require_within,
+    zeros,
+)
+from skewless.strategies.cascade.condensing import Counted
 from skewless.strategies.cascade.heavy_keys import ABSENT, HeavyKeys, admit, fade, find, first_place
 from skewless.strategies.cascade.state import home_of, weight_of
 
@@ -43,6 +51,7 @@ NO_PIECE = -1  # in `after`
 NO_WORKER = -1  # in `workers`
 
 
+@fixed("table")
 class Buffers(NamedTuple):
     """The keys of one block and their pieces. Between two blocks only `table` means anything.
 
@@ -70,11 +79,8 @@ class Buffers(NamedTuple):
     rooms: Floats  # of each worker: what it may take of light keys
     shares: Floats  # of each worker: what it has of light keys; later, what it gets of the rest
 
-    def check(self, fresh: Buffers) -> None:
-        """Refuse a table that is not empty; all else is written before it is read."""
-        require_same("table", self.table, fresh.table)
 
-
+@fixed("seed", "owners", "strides", "costs")
 class AheadState(NamedTuple):
     """What this source has sent in the present interval, and what it knows of the heaviest keys."""
 
@@ -90,8 +96,6 @@ class AheadState(NamedTuple):
 
     def check(self, fresh: AheadState) -> None:
         """Refuse workers that do not exist, and numbers that no stream leads to."""
-        for name in ("seed", "owners", "strides", "costs"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         check_numbers(self, fresh)
 
 
@@ -108,28 +112,21 @@ def check_numbers(state: Any, fresh: Any) -> None:
 def buffers(n_workers: int) -> Buffers:
     """Return empty buffers."""
     n_pieces = 2 * BLOCK + n_workers
-    return Buffers(
+    return zeros(
+        Buffers,
+        BLOCK,
         table=np.full(TABLE, NO_KEY, np.int32),
-        slots=np.zeros(BLOCK, np.int32),
-        which=np.zeros(BLOCK, np.int32),
-        keys=np.zeros(BLOCK, np.uint64),
-        hashes=np.zeros(BLOCK, np.uint64),
-        homes=np.zeros(BLOCK, np.int32),
-        weights=np.zeros(BLOCK),
-        estimates=np.zeros(BLOCK),
-        is_heavy=np.zeros(BLOCK, np.bool_),
-        listed=np.zeros(BLOCK, np.int32),
-        ranks=np.zeros(BLOCK, np.int32),
-        tally=np.zeros(BYTE_VALUES + 1, np.int64),
-        heads=np.zeros(BLOCK, np.int32),
-        after=np.zeros(n_pieces, np.int32),
-        workers=np.zeros(n_pieces, np.int32),
-        sizes=np.zeros(n_pieces),
-        rooms=np.zeros(n_workers),
-        shares=np.zeros(n_workers),
+        tally=BYTE_VALUES + 1,
+        after=n_pieces,
+        workers=n_pieces,
+        sizes=n_pieces,
+        rooms=n_workers,
+        shares=n_workers,
     )
 
 
+@growing("counted.keys", "counted.counts")
+@fixed("owners", "costs")
 class CondensedAhead(NamedTuple):
     """What is counted; other fields are as in `AheadState`."""
 
@@ -140,28 +137,9 @@ class CondensedAhead(NamedTuple):
     numbers: Rows
     counters: Rows
 
-    @property
-    def grows(self) -> tuple[str, ...]:
-        """Names of the fields whose length is the number of counted keys."""
-        return ("counted.keys", "counted.counts")
-
     def check(self, fresh: CondensedAhead) -> None:
         """Refuse workers and places that do not exist, and values that are out of range."""
-        for name in ("owners", "costs"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         check_numbers(self, fresh)
-
-
-def condense(state: AheadState) -> CondensedAhead:
-    """Copy the fields of `state` that a merge needs, and only the counted keys."""
-    return CondensedAhead(
-        owners=state.owners.copy(),
-        costs=state.costs.copy(),
-        levels=state.levels.copy(),
-        counted=counted(state.heavy)[0],
-        numbers=state.numbers.copy(),
-        counters=state.counters.copy(),
-    )
 
 
 def carried_levels(part: AheadState | CondensedAhead) -> Floats:

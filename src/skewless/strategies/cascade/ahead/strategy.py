@@ -25,10 +25,10 @@ from skewless.strategies.cascade.ahead.state import (
     CondensedAhead,
     buffers,
     carried_levels,
-    condense,
     count_block,
     remember,
 )
+from skewless.strategies.cascade.condensing import counted
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
     EPOCH_PER_WORKER,
@@ -198,7 +198,7 @@ class CascadeAhead:
 
         Counts and levels become means, because every source continues with a copy.
         """
-        return self.merge_condensed([condense(state) for state in states], states[0])
+        return self.merge_condensed([self.condense(state) for state in states], states[0])
 
     def fork(self, merged: AheadState, own: AheadState, source: int) -> AheadState:
         """Return the state with which a source continues: `merged`, unless that came late.
@@ -218,7 +218,10 @@ class CascadeAhead:
 
     def condense(self, state: AheadState) -> CondensedAhead:
         """Return the counted keys with their counts, the levels and the numbers."""
-        return condense(state)
+        keys, _ = counted(state.heavy)
+        owners, costs, levels = (a.copy() for a in (state.owners, state.costs, state.levels))
+        numbers, counters = state.numbers.copy(), state.counters.copy()
+        return CondensedAhead(owners, costs, levels, keys, numbers, counters)
 
     def merge_condensed(self, parts: Sequence[CondensedAhead], fresh: AheadState) -> AheadState:
         """Return the state that `merge` makes of the same sources."""

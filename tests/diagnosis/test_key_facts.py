@@ -11,9 +11,13 @@ from typer.testing import CliRunner
 
 from skewless.cli import app
 from skewless.cli.diagnosing.keys import Asked
-from skewless.diagnosis.columns import rank_columns
-from skewless.diagnosis.key_column import first_keys, report_on
-from skewless.diagnosis.key_facts import count_facts, count_keys
+from skewless.diagnosis.key_facts import (
+    count_facts,
+    count_keys,
+    first_keys,
+    rank_columns,
+    report_on,
+)
 from skewless.metrics import imbalance_by_chance
 from skewless.workloads import EvolvingZipf, Trace, Zipf
 
@@ -149,7 +153,7 @@ def test_advice_says_so_where_moving_keys_helps_a_stream():
     keys = Zipf(z=0.0, n_keys=12, n_records=40_000)
     report = diagnose_keys(keys, n_workers=8)
     assert report.facts.n_above_fair_share == 0
-    assert "`process` moves keys in a stream, with strategy='mixed'" in report.found.advice
+    assert "`process` moves keys, with strategy='mixed'" in report.found.advice
 
 
 def test_rare_keys_that_come_and_go_are_no_drift(tmp_path):

@@ -1,0 +1,113 @@
+"""Late records and errors as rows among the results, each kind in a column that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays import Ints
+from skewless.spark.state.grouping import SentColumns, grouped
+from skewless.spark.state.processor import KeyedRecords
+from skewless.spark.state.versions.column_room import ColumnTooLarge
+from skewless.spark.state.versions.state_tables import column_of
+
+
+def schema_with_sides(result: pa.Schema, sides: Sequence[tuple[str | None, Any]]) -> pa.Schema:
+    """Return the schema of results with one column for each name, which is null for results."""
+    named = [pa.field(name, kind) for name, kind in sides if name is not None]
+    if not named:
+        return result
+    return pa.schema([*(pa.field(one.name, one.type) for one in result), *named])
+
+
+def rows_with_sides(results: pa.Table, sides: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    """Return results, and structs as rows of their own, each in the column of its name."""
+    tables = []
+    for name, structs in (("", results), *sides.items()):
+        columns = {} if name else dict(zip(results.column_names, results.columns, strict=True))
+        if name:
+            columns[name] = structs
+        n_rows = len(structs)
+        every = [columns.get(one.name, pa.nulls(n_rows, one.type)) for one in schema]
+        tables.append(pa.table(every, schema=schema))
+    return pa.concat_tables(tables)
+
+
+def late_type(sent: SentColumns) -> pa.DataType:
+    """Return the type of late records: all columns."""
+    kinds = sent.schema.types[-len(sent.names) :]
+    return pa.struct([pa.field(*pair) for pair in zip(sent.names, kinds, strict=True)])
+
+
+def late_structs(late: pa.Table, sent: SentColumns) -> Any:
+    """Return late records in source order."""
+    kind = late_type(sent)
+    if not late.num_rows:
+        return pa.nulls(0, kind)
+    records = grouped(late, None, sent).records
+    fields = [column_of(records, name) for name in sent.names]
+    return pa.StructArray.from_arrays(fields, fields=list(kind))
+
+
+def error_type(key: pa.Schema) -> pa.DataType:
+    """Return the type of errors: the key, the class of the error, and its message."""
+    texts = [pa.field(name, pa.string()) for name in ("error", "message")]
+    return pa.struct([pa.field("key", pa.struct(list(key))), *texts])
+
+
+def error_structs(keys: pa.Table, failed: dict[int, Exception]) -> Any:
+    """Return the errors of some keys, by their numbers."""
+    own = keys.take(pa.array(list(failed), pa.int64())).combine_chunks()
+    names = pa.array([type(error).__name__ for error in failed.values()])
+    messages = pa.array([str(error) for error in failed.values()])
+    kind = error_type(keys.schema)
+    columns = [column_of(own, name) for name in own.column_names]
+    key = pa.StructArray.from_arrays(columns, fields=list(keys.schema))
+    return pa.StructArray.from_arrays([key, names, messages], fields=list(kind))
+
+
+def failing(
+    keyed: KeyedRecords, call: Callable[[KeyedRecords], Any], first: Exception
+) -> dict[int, Exception]:
+    """Return the keys for which a call fails, by their numbers; for all it fails with `first`.
+
+    Keys may be processed together or apart. So halves are tried, until one key is left.
+    """
+    failed: dict[int, Exception] = {}
+
+    def seek(which: Ints, error: Exception) -> None:
+        if which.size == 1:
+            failed[int(which[0])] = error
+            return
+        for half in np.array_split(which, 2):
+            other = _error_of(call, some_keys(keyed, half))
+            if other is not None:
+                seek(half, other)
+
+    seek(np.arange(len(keyed)), first)
+    if not failed:
+        raise first  # the keys fail together, and not apart
+    return failed
+
+
+def _error_of(call: Callable[[KeyedRecords], Any], keyed: KeyedRecords) -> Exception | None:
+    try:
+        call(keyed)
+    except (MemoryError, ColumnTooLarge):
+        raise
+    except Exception as error:
+        return error
+    return None
+
+
+def some_keys(keyed: KeyedRecords, which: Ints) -> KeyedRecords:
+    """Return some keys with their records and states."""
+    counts = np.diff(keyed.starts)[which]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(keyed.starts[which] - starts[:-1], counts) + np.arange(starts[-1])
+    at = pa.array(which)
+    records, states = keyed.records.take(pa.array(rows)), keyed.states.take(at)
+    return KeyedRecords(keyed.keys.take(at), records, starts, states, keyed.watermark)

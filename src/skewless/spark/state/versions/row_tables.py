@@ -1,0 +1,181 @@
+"""Tables with several rows per key, each an item of a list with its time. Arrow and numpy only.
+
+Rows are in the order of hash, key, list, time and number. So the rows of a key near some time are
+found without reading its others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations.columns import exploded, lists
+from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions.same_keys import key_order, same
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    LIST,
+    LIVE,
+    NO_TIME,
+    ROWS,
+    StateLayout,
+    column_of,
+    hashes_of,
+    until_of,
+)
+
+#: A column that is added to what is found: the number of the key that was asked for.
+OWNER = "owner"
+#: From when to when rows are wanted, one of each per key; nothing if the end comes first.
+Span = tuple[Ints, Ints]
+
+
+def ranges(
+    layout: StateLayout, table: pa.Table, hashes: Keys, keys: Sequence[Any]
+) -> tuple[Ints, Ints]:
+    """Return for each key where its rows begin and end."""
+    there, columns = hashes_of(table), layout.keys(table)
+    low, high = (np.searchsorted(there, hashes, side) for side in ("left", "right"))
+    some = np.flatnonzero(low < high)
+    if not some.size:
+        return low, high
+    wanted = [key.take(pa.array(some)) for key in keys]
+    is_one = np.ones(some.size, np.bool_)
+    for ends in (low[some], high[some] - 1):  # the rows of a key are consecutive
+        is_one &= same([one.take(pa.array(ends)) for one in columns], wanted)
+    for at in some[~is_one].tolist():  # several keys with the same hash
+        rows, own = pa.array(np.arange(low[at], high[at])), [key.slice(at, 1) for key in keys]
+        repeated = [one.take(pa.array(np.zeros(len(rows), np.int64))) for one in own]
+        mine = np.flatnonzero(same([one.take(rows) for one in columns], repeated)) + low[at]
+        low[at], high[at] = (mine[0], mine[-1] + 1) if mine.size else (low[at], low[at])
+    return low, high
+
+
+def place(
+    table: pa.Table, low: Ints, high: Ints, wanted: Sequence[Any], *, after: bool = False
+) -> Ints:
+    """Return for each range where its rows begin that are not before `wanted`, or `after` it.
+
+    `wanted` has values of the first columns of `ROWS`, one for each range.
+    """
+    columns = [column_of(table, name).to_numpy() for name, _ in zip(ROWS, wanted, strict=False)]
+    low, high = low.copy(), high.copy()
+    while True:
+        open_ = np.flatnonzero(low < high)
+        if not open_.size:
+            return low
+        middle = (low[open_] + high[open_]) >> 1
+        is_before = np.full(open_.size, after)
+        for column, value in zip(reversed(columns), reversed(wanted), strict=True):
+            there, asked = column[middle], np.broadcast_to(value, low.shape)[open_]
+            is_before = (there < asked) | ((there == asked) & is_before)
+        low[open_[is_before]] = middle[is_before] + 1
+        high[open_[~is_before]] = middle[~is_before]
+
+
+def replaced(layout: StateLayout, rows: pa.Table, above: pa.Table) -> Any:
+    """Return which rows another table has too."""
+    low, high = ranges(layout, above, hashes_of(rows), layout.keys(rows))
+    wanted = [column_of(rows, name).to_numpy() for name in ROWS]
+    return place(above, low, high, wanted) < place(above, low, high, wanted, after=True)
+
+
+def near(
+    layout: StateLayout,
+    tables: Sequence[pa.Table],
+    hashes: Keys,
+    keys: Sequence[Any],
+    spans: Sequence[Span],
+) -> pa.Table:
+    """Return the rows of some keys within a span of time for each list, with their owners.
+
+    `tables` are from the bottom up: a row of a later one replaces the same row of the others.
+    """
+    parts = [layout.empty().append_column(OWNER, pa.array([], pa.int64()))]
+    for table in tables:
+        low, high = ranges(layout, table, hashes, keys)
+        for number, (begin, end) in enumerate(spans):
+            asked = np.flatnonzero((begin <= end) & (low < high))
+            within = table, low[asked], high[asked]
+            first = place(*within, (number, begin[asked]))
+            counts = place(*within, (number, end[asked]), after=True) - first
+            starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
+            rows = pa.array(starts + np.arange(int(counts.sum())))
+            owners = pa.array(np.repeat(asked, counts))
+            parts.append(table.take(rows).append_column(OWNER, owners))
+    found = layout.newest(parts) if any(part.num_rows for part in parts) else parts[0]
+    return found.filter(found.column(LIVE)).combine_chunks()
+
+
+def table_of_items(
+    layout: StateLayout,
+    hashes: Keys,
+    keys: Sequence[Any],
+    number: int,
+    items: Any,
+    ids: Ints,
+    until: Ints,
+) -> pa.Table:
+    """Return rows for items of one list; all arrays have one value per item."""
+    n_rows, times = len(items), items.flatten()[0].to_numpy(zero_copy_only=False)
+    ours = [hashes, np.ones(n_rows, np.bool_), until, np.full(n_rows, NO_TIME)]
+    ours += [np.full(n_rows, number, np.int8), times, ids]
+    columns = [*map(pa.array, ours), *keys]
+    for at, kind in enumerate(layout.fields.types):
+        columns.append(items.cast(kind) if at == number else pa.nulls(n_rows, kind))
+    return layout.sorted(pa.table(columns, schema=layout.schema))
+
+
+def in_lists(layout: StateLayout, table: pa.Table, codes: Ints, n_keys: int) -> Any:
+    """Return the states of keys, with the items of rows; `codes` has the key of each row."""
+    numbers, fields = column_of(table, LIST).to_numpy(), []
+    names = dict(zip(layout.fields.names, layout.field_names, strict=True))
+    for one in layout.state:
+        if one.name not in names:  # `expires`
+            soonest = np.full(n_keys, FOREVER)
+            np.minimum.at(soonest, codes, until_of(table))
+            fields.append(pa.array(soonest).cast(one.type))
+            continue
+        mine = np.flatnonzero(numbers == layout.fields.names.index(one.name))
+        items = column_of(table, names[one.name]).take(pa.array(mine))
+        fields.append(lists(items, codes[mine], n_keys).cast(one.type))
+    return pa.StructArray.from_arrays(fields, fields=list(layout.struct))
+
+
+def items_of(layout: StateLayout, states: Any) -> Iterator[tuple[Any, Ints]]:
+    """Yield for each list the items of all states, and the number of the state of each."""
+    for name in layout.fields.names:
+        column = states.flatten()[states.type.get_field_index(name)]
+        yield exploded(column, np.arange(len(states), dtype=np.int64))
+
+
+def by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Ints, Ints]:
+    """Return the rows by key, the number of the key of each, and the first row of each key."""
+    order, new = key_order(hashes_of(table), layout.keys(table))
+    return table.take(pa.array(order)), np.cumsum(new) - 1, np.flatnonzero(new)
+
+
+def states_by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Any, Ints]:
+    """Return a row for each key, the states of the keys, and the number of the key of each row."""
+    if not layout.rows:
+        return table, layout.states(table), np.arange(table.num_rows)
+    whole, codes, heads = by_key(layout, table)
+    return whole.take(pa.array(heads)), in_lists(layout, whole, codes, heads.size), codes
+
+
+def from_lists(layout: StateLayout, table: pa.Table) -> pa.Table:
+    """Return the rows of states that were stored as lists, a row per key; numbers are below 0."""
+    states = replace(layout, rows=False).states(table)
+    parts = []
+    for number, (items, owners) in enumerate(items_of(layout, states)):
+        at = pa.array(owners)
+        keys = [key.take(at) for key in layout.keys(table)]
+        ids, until = np.arange(-owners.size, 0), np.full(owners.size, FOREVER)
+        parts.append(
+            table_of_items(layout, hashes_of(table)[owners], keys, number, items, ids, until)
+        )
+    return layout.newest(parts)
