@@ -63,7 +63,7 @@ class Measured:
         if said is None:
             return "–"
         has_column = said in (*PARTITIONED, "whole-plan", "join", "aggregate")
-        named = said if has_column else f"{said} {self.shown(said)}"
+        named = said if has_column else f"{said} {self.shown(said, ranges=False)}"
         return f"{named} {'✓' if self.is_said_well else f'✗ ({self.best} is faster)'}"
 
     def fact(self, way: str, name: str) -> float:
