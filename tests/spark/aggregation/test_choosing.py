@@ -149,6 +149,8 @@ def timed(
         # The same partial result comes from every partition, and is large.
         (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001, partial_bytes=32_768)), "hash"),
         (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001)), "local"),
+        # The bytes of a compressed file tell of too few records.
+        (Source(32, 32, 2e5, timed(2e-6, keys=0.05, top=0.3, partial_bytes=32_768)), "hash"),
     ],
 )
 def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None:

@@ -164,14 +164,13 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
 
 def merging_seconds(source: Source, sample: Sample, reading: int, working: int) -> float:
     """Return about how long the partial results of all partitions take to be moved and merged."""
-    each = source.records / max(1, source.partitions)
-    sampled = min(each, sample.records)
+    # Files are compressed, so partitions have more records than their bytes tell.
+    each = max(source.records / max(1, source.partitions), sample.records)
     # Keys come again, so later records have fewer new ones.
-    partial_results = source.partitions * (
-        sampled * sample.keys_per_record + (each - sampled) * sample.new_keys
-    )
+    keys_of_each = sample.records * sample.keys_per_record
+    keys_of_each += (each - sample.records) * sample.new_keys
     moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
-    return partial_results * (moved / reading + sample.merge_s / working)
+    return source.partitions * keys_of_each * (moved / reading + sample.merge_s / working)
 
 
 def _planned(records: Records, choice: Choice) -> Choice:
