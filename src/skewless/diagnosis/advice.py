@@ -335,7 +335,4 @@ def _fewest_replicas(predictions: Sequence[Prediction]) -> Prediction:
 
 def _rank(one: Prediction) -> int:
     """Return how simple a way is: the lower, the simpler."""
-    name, _, number = one.strategy.rpartition("-")
-    name = name if number.isdecimal() else one.strategy
-    is_way = one.family in (PLAIN, PLANNED) or name == BASELINE
-    return _SIMPLEST.index(name) if is_way and name in _SIMPLEST else len(_SIMPLEST)
+    return len(_SIMPLEST) if one.way is None else _SIMPLEST.index(one.way)

@@ -182,11 +182,17 @@ class Prediction:
 
     def how(self, workers: int | None) -> str:
         """Return how the advice describes this way of partitioning."""
-        name, _, number = self.strategy.rpartition("-")
-        way = WAYS.get(name if number.isdecimal() else self.strategy)
-        if way is None or self.family != way.family:
+        if self.way is None:
             return f"strategy={self.strategy!r}"
-        return way.how.format(workers=workers, number=number)
+        number = self.strategy.rpartition("-")[2]
+        return WAYS[self.way].how.format(workers=workers, number=number)
+
+    @property
+    def way(self) -> str | None:
+        """The name of the way in `WAYS`, without a number; None if this is a strategy."""
+        name, _, number = self.strategy.rpartition("-")
+        name = name if number.isdecimal() else self.strategy
+        return name if name in WAYS and WAYS[name].family == self.family else None
 
 
 def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[AnyStrategy]:

@@ -7,7 +7,6 @@ per executor; every Python worker is a fork of it, so what is loaded here costs 
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 from pathlib import Path
@@ -21,10 +20,9 @@ def main() -> None:
         _warm([name for name in names if name])
     from pyspark import daemon
 
-    # Spark collects garbage after every task. What is loaded here stays: to look through all of it
-    # took a tenth of a second each time.
-    gc.collect()
-    gc.freeze()
+    from skewless.plumbing.garbage import spare_what_is_loaded
+
+    spare_what_is_loaded()
     daemon.manager()
 
 

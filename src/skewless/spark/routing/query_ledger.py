@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import secrets
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from skewless.plumbing.arguments import LARGEST_SEED
+from skewless.plumbing.garbage import spare_what_is_loaded
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, ledger_of_stream
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.spark.routing.worker_steps import first_workers
@@ -38,15 +38,16 @@ class Task:
 
 
 def this_task() -> Task:
-    """Read the partition, micro-batch, query, run and attempt of the task that runs this."""
+    """Read the partition, micro-batch, query, run and attempt of the task that runs this.
+
+    Every task of ours begins with it. After the first one of a process, all modules are loaded, and
+    are spared.
+    """
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("this runs inside a Spark task only")
-    # Spark collects garbage after every task, and would look through all modules each time. After
-    # the first task of this process, they are loaded.
     if next(_TASKS) == 2:
-        gc.collect()
-        gc.freeze()
+        spare_what_is_loaded()
     partition, attempt = context.partitionId(), context.taskAttemptId()
     query = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")

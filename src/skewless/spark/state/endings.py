@@ -17,7 +17,7 @@ from skewless.arrays import Ints
 from skewless.spark.state.outcomes import Part
 from skewless.spark.state.schemas import EXPIRES, Shape
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of, later
 
 if TYPE_CHECKING:
     from skewless.spark.state.worker_step import Work
@@ -114,7 +114,7 @@ def _idle_from(shape: Shape, seen: Ints) -> Ints:
     ends = np.full(seen.size, FOREVER)
     if shape.ttl is not None:
         known = seen != NO_TIME
-        ends[known] = np.minimum(seen[known], FOREVER - shape.ttl) + shape.ttl
+        ends[known] = later(seen[known], shape.ttl)
     return ends
 
 

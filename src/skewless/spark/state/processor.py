@@ -128,6 +128,9 @@ class Processor(ABC):
     #: at which Spark began the micro-batch, which `watermark` then is; a repeated micro-batch has
     #: the same time. Then there is no `watermark=`, and no record is late.
     clock: Literal["event", "processing"] = "event"
+    #: Set by the join of streams, in microseconds: its states are lists of rows, of which each is
+    #: stored by itself and held for so long.
+    holds_rows_for: int | None = None
     #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
     #: kept with the states, and a restart with other texts is refused. Set it on the class or the
     #: object.

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from skewless.arrays import Ints
 from skewless.spark.state.grouping import Grouped
-from skewless.spark.state.operators.held_rows import earlier, later
 from skewless.spark.state.outcomes import Worked
 from skewless.spark.state.versions import row_tables
 from skewless.spark.state.versions.held_state import HeldState, weight
@@ -24,8 +23,10 @@ from skewless.spark.state.versions.state_tables import (
     NO_TIME,
     ROW,
     column_of,
+    earlier,
     forgotten,
     hashes_of,
+    later,
     live_of,
 )
 

@@ -24,6 +24,8 @@ from skewless.spark.state.processor import KeyedRecords, Processor, PythonValues
 
 #: The field of a state that says when it ends.
 EXPIRES = "expires"
+#: How `sessions` names the field of its states, before the gap: states with another one do not fit.
+GAP_FIELD = "sessions_with_gap_"
 _UNIT = "{'unit': 'seconds'}"
 
 
@@ -52,8 +54,7 @@ class Shape:
     @property
     def span(self) -> int | None:
         """How long items of lists are held, in microseconds, if each is stored as a row."""
-        span: int | None = getattr(self.processor, "holds_rows_for", None)
-        return span
+        return self.processor.holds_rows_for
 
     @property
     def follows_clock(self) -> bool:
@@ -246,12 +247,16 @@ def require_compatible(kept: str, shape: Shape, where: str) -> None:
             "renamed: leave one out of it, or use another ledger and checkpoint"
         )
     for name, kind in before.items():
+        if name not in now and name.startswith(GAP_FIELD):
+            raise LedgerMismatch(
+                f"{where} holds sessions with another gap ({name.removeprefix(GAP_FIELD)}), which "
+                "cannot change: use that gap, or another ledger and checkpoint"
+            )
         if name not in now:
             raise LedgerMismatch(
                 f"{where} holds states with the field {name} {kind}, which state_schema lacks: "
                 "fields can be added, not removed. Keep the field (it may be null), even in an "
-                "older program that is deployed again; or use another ledger and checkpoint. The "
-                "gap of sessions is part of the name of their field, and cannot change"
+                "older program that is deployed again; or use another ledger and checkpoint"
             )
         wanted = now[name].dataType.simpleString()
         if wanted != kind and not _widens(kind, wanted):

@@ -17,7 +17,6 @@ from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
 from skewless.spark.state.endings import ended, until
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
-from skewless.spark.state.operators.held_rows import later
 from skewless.spark.state.outcomes import Part, Worked
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
@@ -42,6 +41,7 @@ from skewless.spark.state.versions.state_tables import (
     NO_TIME,
     TIME,
     hashes_of,
+    later,
     live_of,
 )
 from skewless.state import MOST_WEIGHT

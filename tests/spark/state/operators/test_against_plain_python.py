@@ -175,14 +175,15 @@ def test_another_gap_and_another_column_are_refused(tmp_path: Path) -> None:
     table = with_ends(records, SECOND)
     others = StructType([FIELDS["v"], FIELDS["ts"]])
     pairs = (
-        ("sessions_with_gap_5000_ms", session_processor(5 * SECOND), session_processor(SECOND)),
-        ("largest_by_v", top_processor(2), TopN(KEY, others, "ts", 2)),
+        (r"sessions with another gap \(5000_ms\)", session_processor(5 * SECOND)),
+        (r"states with the field largest_by_v ", top_processor(2)),
     )
-    for field, before, after in pairs:
-        folder = tmp_path / field
+    others_of = session_processor(SECOND), TopN(KEY, others, "ts", 2)
+    for number, ((told, before), after) in enumerate(zip(pairs, others_of, strict=True)):
+        folder = tmp_path / str(number)
         Query(folder, before, table.schema, time="ends", delay=0).step(0, table)
         later = Query(folder, after, table.schema, time="ends", delay=0, run="later")
-        with pytest.raises(LedgerMismatch, match=f"holds states with the field {field} "):
+        with pytest.raises(LedgerMismatch, match=f"holds {told}"):
             later.step(1, table)
 
 

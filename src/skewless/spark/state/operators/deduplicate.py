@@ -14,11 +14,11 @@ from skewless.plumbing.compiling import kernel
 from skewless.spark.records import Key, Records
 from skewless.spark.state.arguments import Placement, event_time, span
 from skewless.spark.state.operators import held_rows
-from skewless.spark.state.operators.held_rows import ByKeyAndTime, earlier, held, later
+from skewless.spark.state.operators.held_rows import ByKeyAndTime, held
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
+from skewless.spark.state.versions.state_tables import NO_TIME, earlier, later, micros_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

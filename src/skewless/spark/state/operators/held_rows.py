@@ -31,16 +31,6 @@ def watermark_of(keyed: KeyedRecords) -> int:
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
-def later(times: Ints, span: int) -> Ints:
-    """Return times that are `span` later, at most the last possible time."""
-    return np.where(times > FOREVER - span, FOREVER, times + span)
-
-
-def earlier(times: Ints, span: int) -> Ints:
-    """Return times that are `span` earlier, at least the first possible time."""
-    return np.where(times < NO_TIME + span, NO_TIME, times - span)
-
-
 def held(keyed: KeyedRecords, field: str) -> tuple[Any, Ints]:
     """Return the values of a list in the states of all keys, and the number of the key of each."""
     place = keyed.states.type.get_field_index(field)

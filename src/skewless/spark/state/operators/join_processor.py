@@ -13,10 +13,10 @@ from skewless.aggregations.columns import bitmap_of, plain
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 from skewless.spark.state.operators import held_rows
-from skewless.spark.state.operators.held_rows import ByKeyAndTime, earlier, held, later
+from skewless.spark.state.operators.held_rows import ByKeyAndTime, held
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
+from skewless.spark.state.versions.state_tables import NO_TIME, earlier, later, micros_of
 
 #: Columns of the rows that `join` processes: side, time, and the record in its side's column.
 SIDE, TIME, LEFT, RIGHT = internal("side"), internal("time"), internal("left"), internal("right")
@@ -75,7 +75,7 @@ class Join(Processor):
         )
         self.key, self.sides, self.kept, self.within = key, sides, kept, within
         #: Each held row is stored by itself. `update` gets those that a new row may match.
-        self.holds_rows_for: int | None = within
+        self.holds_rows_for = within
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Return the pairs with a new row, and new rows that can have no match."""

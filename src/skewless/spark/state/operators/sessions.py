@@ -23,10 +23,11 @@ from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import arrow_schema, internal
 from skewless.spark.records import Key, Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
-from skewless.spark.state.operators.held_rows import held, later, states_of, watermark_of
+from skewless.spark.state.operators.held_rows import held, states_of, watermark_of
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
+from skewless.spark.state.schemas import GAP_FIELD
+from skewless.spark.state.versions.state_tables import NO_TIME, later, micros_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -127,7 +128,7 @@ class Sessions(Processor):
     ) -> None:
         self.gap, self.time = gap, time
         # States and watermark depend on the gap. So a ledger with another gap is refused.
-        self.field = f"sessions_with_gap_{gap // 1000}_ms"
+        self.field = f"{GAP_FIELD}{gap // 1000}_ms"
         self.inputs, self.aggregations = dict(inputs), dict(aggregations)
         self.partials: list[tuple[Aggregation, list[str], list[pa.DataType]]] = []
         # Partial results of different aggregations can look alike. So a ledger of others is

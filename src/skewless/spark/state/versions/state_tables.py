@@ -180,6 +180,16 @@ def layout_of(schema: pa.Schema) -> StateLayout:
     return StateLayout(fields(_KEY), pa.schema([*lists, end]), rows=True)
 
 
+def later(times: Ints, span: int) -> Ints:
+    """Return times that are `span` later, at most the last possible time."""
+    return np.where(times > FOREVER - span, FOREVER, times + span)
+
+
+def earlier(times: Ints, span: int) -> Ints:
+    """Return times that are `span` earlier, at least the first possible time."""
+    return np.where(times < NO_TIME + span, NO_TIME, times - span)
+
+
 def micros_of(column: Any) -> Ints:
     """Return times in microseconds since 1970, and the least number for a null."""
     column = plain(column)
