@@ -200,6 +200,7 @@ def donor_limits(loads: Floats, goals: Goals) -> Floats:
 
     def is_enough(part: float) -> bool:
         given, missing = np.maximum((loads - levels(part), floors - loads), 0.0)
+        # Added one after the other: `sum` adds in another order, and plans are equal to the bit.
         return bool(np.cumsum(given)[-1] >= np.cumsum(missing)[-1])
 
     low, high = 0.0, 1.0
