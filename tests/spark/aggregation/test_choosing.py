@@ -129,8 +129,9 @@ def timed(
     top: float = 0.5,
     merge_s: float = 1e-6,
     partial_bytes: float = 16,
+    key_s: float = 0.0,
 ) -> Sample:
-    return Sample(1 << 14, keys, keys / 2, top, update_s, merge_s, partial_bytes)
+    return Sample(1 << 14, keys, keys / 2, top, update_s, key_s, merge_s, partial_bytes)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,8 @@ def timed(
         # The same partial result comes from every partition, and is large.
         (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001, partial_bytes=32_768)), "hash"),
         (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001)), "local"),
+        # A state costs more to begin than a record to add, and each partition begins all of them.
+        (Source(8, 8, 1e6, timed(1e-8, top=0.01, key_s=1e-2)._replace(new_keys=0.0)), "hash"),
         # The bytes of a compressed file tell of too few records.
         (Source(32, 32, 2e5, timed(2e-6, keys=0.05, top=0.3, partial_bytes=32_768)), "hash"),
     ],
@@ -203,7 +206,7 @@ def test_slow_aggregators_are_timed_on_few_records(
     monkeypatch.setattr(Partials, "update", update)
     zeros = pa.array(np.zeros(1 << 14, np.int64))
     sample = sample_of(pa.table([zeros, zeros], schema=partials.schema), partials)
-    assert given == [64, 256]
+    assert given == [64, 256, 256]
     assert 2e-4 <= sample.update_s < 2e-3
     assert (sample.top_share, sample.new_keys) == (1.0, 0.0)
 

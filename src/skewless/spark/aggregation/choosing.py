@@ -35,7 +35,7 @@ from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments
-from skewless.spark.routing.planned.inputs import input_of
+from skewless.spark.routing.planned.inputs import input_of, records_by_footer
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
@@ -49,7 +49,9 @@ _SAMPLED = 1 << 14
 #: Records on which the aggregators are timed: more of them, until it takes long enough.
 _STEPS = (1 << 8, 1 << 11, _SAMPLED)
 _ENOUGH_S = 0.05
-#: Bytes below which no form saves as much as a sample takes, if no slot is idle.
+#: Partial results on which merging is timed.
+_MERGED = 1 << 8
+#: Bytes of records below which no form saves as much as a sample takes, if no slot is idle.
 _SMALL_BYTES = 1 << 26
 _LOGGER = logging.getLogger("skewless")
 
@@ -150,27 +152,21 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
     """Return about how long each form takes."""
     reading = max(1, min(source.partitions, source.slots))
     working = max(1, min(workers, source.slots))
-    n = source.records
+    n, parts = source.records, max(1, source.partitions)
     moving = n * SHUFFLE_SECONDS / reading
     updating = n * sample.update_s
+    # A key has a state in every partition where it is read, or in the one that it is sent to.
+    partial_results = parts * sample.keys_of(n / parts)
+    moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
+    merging = partial_results * (moved / reading + sample.merge_s / working)
+    states = sample.keys_of(n) * sample.key_s / working
     # A plan splits few keys, and only these are merged.
     counting = JOB_SECONDS + n * COUNT_SECONDS / reading
     return {
-        LOCAL: updating / reading + merging_seconds(source, sample, reading, working),
-        "hash": moving + updating * max(1 / working, sample.top_share),
-        DEFAULT_STRATEGY: counting + moving + updating / working,
+        LOCAL: (updating + partial_results * sample.key_s) / reading + merging,
+        "hash": moving + updating * max(1 / working, sample.top_share) + states,
+        DEFAULT_STRATEGY: counting + moving + updating / working + states,
     }
-
-
-def merging_seconds(source: Source, sample: Sample, reading: int, working: int) -> float:
-    """Return about how long the partial results of all partitions take to be moved and merged."""
-    # Files are compressed, so partitions have more records than their bytes tell.
-    each = max(source.records / max(1, source.partitions), sample.records)
-    # Keys come again, so later records have fewer new ones.
-    keys_of_each = sample.records * sample.keys_per_record
-    keys_of_each += (each - sample.records) * sample.new_keys
-    moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
-    return source.partitions * keys_of_each * (moved / reading + sample.merge_s / working)
 
 
 def _planned(records: Records, choice: Choice) -> Choice:
@@ -247,8 +243,15 @@ class Sample(NamedTuple):
     new_keys: float  # share of records with a key that did not come before, at the end
     top_share: float  # of the heaviest key
     update_s: float  # to combine a record
+    key_s: float  # to begin a state
     merge_s: float  # to merge a partial result
     partial_bytes: float  # of a partial result
+
+    def keys_of(self, n_records: float) -> float:
+        """Return about how many keys so many records have; at least those of the sample."""
+        # Keys come again, so later records have fewer new ones.
+        later = max(0.0, n_records - self.records)
+        return self.records * self.keys_per_record + later * self.new_keys
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ class Source:
 
     partitions: int
     slots: int  # tasks that can run at once
-    records: float = 0.0  # about, and rather too few
+    records: float = 0.0  # about
     sample: Sample | None = None
 
 
@@ -265,7 +268,7 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     """Build the `Source` of a batch, from a sample if needed; None if finding out costs too much.
 
     The sample is the first 16,384 records. They come to the driver, which needs no Python process
-    of Spark's for that. There is none if every slot has a partition, there are few bytes, and no
+    of Spark's for that. There is none if every slot has a partition, there are few records, and no
     state can grow large: then no form is better than "local".
     """
     df = asked.records.df
@@ -275,19 +278,21 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     query = df._jdf.queryExecution()
     plan = query.optimizedPlan()
     partitions = int(query.toRdd().getNumPartitions())
-    n_bytes = int(str(plan.stats().sizeInBytes()))
-    # Files are compressed, so there are more records than this.
-    records = n_bytes / max(1, int(plan.schema().defaultSize()))
+    size = max(1, int(plan.schema().defaultSize()))
+    # Files are compressed, so there are more records than their bytes tell.
+    told = int(str(plan.stats().sizeInBytes())) / size
+    records = max(told, records_by_footer(df) or 0.0)
     source = Source(partitions, df.sparkSession.sparkContext.defaultParallelism, records)
     is_busy = partitions >= min(workers, source.slots)
     partials = asked.partials
-    is_small = n_bytes < _SMALL_BYTES and all(
+    is_small = records * size < _SMALL_BYTES and all(
         _is_fixed(field.type) for fields in partials.states.values() for field in fields
     )
     if partitions == 0 or (is_busy and is_small):
         return source
     sent = df.select(*asked.sent(asked.records.key.grouped))
-    table = sent.limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
+    # In one task: the limit of several partitions would read from each of them.
+    table = sent.coalesce(1).limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
     if not table.num_rows:
         return source
     try:
@@ -310,26 +315,36 @@ def _is_fixed(kind: pa.DataType) -> bool:
 def sample_of(table: pa.Table, partials: Partials) -> Sample:
     """Return what the first records tell: their keys, and what they cost."""
     keys = hash_keys(*[table.column(name) for name in partials.key])
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    distinct, first, counts = np.unique(keys, return_index=True, return_counts=True)
     half = keys.size // 2
     partials.update(table.slice(0, 64))  # what a class sets up once is not a cost of each record
+
+    def timed(records: pa.Table) -> tuple[float, pa.Table]:
+        begin = time.perf_counter()
+        partial = partials.update(records)
+        return time.perf_counter() - begin, partial
+
     for n_records in _STEPS:
         part = table.slice(0, n_records)
-        begin = time.perf_counter()
-        partial = partials.update(part)
-        updated = time.perf_counter()
-        if updated - begin >= _ENOUGH_S or part.num_rows == table.num_rows:
+        seconds, partial = timed(part)
+        if seconds >= _ENOUGH_S or part.num_rows == table.num_rows:
             break
-    merged = updated
+    # Records of one key tell what a record costs; what many keys take beyond that, states cost.
+    of_heaviest = np.flatnonzero(keys == distinct[counts.argmax()])
+    alone, _ = timed(table.take(np.resize(of_heaviest, part.num_rows)))
+    alone = min(alone, seconds)
+    some = partial.slice(0, _MERGED)
+    middle = time.perf_counter()
     if partials.merges:
-        partials.merge([partial, partial])
-        merged = time.perf_counter()
+        partials.merge([some, some])
+    merged = time.perf_counter()
     return Sample(
         records=keys.size,
         keys_per_record=counts.size / keys.size,
         new_keys=float((first >= half).sum() / max(1, keys.size - half)),
         top_share=float(counts.max() / keys.size),
-        update_s=(updated - begin) / part.num_rows,
-        merge_s=(merged - updated) / (2 * max(1, partial.num_rows)),
+        update_s=alone / part.num_rows,
+        key_s=(seconds - alone) / max(1, partial.num_rows - 1),
+        merge_s=(merged - middle) / (2 * max(1, some.num_rows)),
         partial_bytes=partial.nbytes / max(1, partial.num_rows),
     )

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
-from skewless.spark.routing.planned.inputs import Input, input_of
+from skewless.spark.routing.planned.inputs import Input, input_of, records_by_footer
 
 pytestmark = pytest.mark.spark
 CHEAP, EXPENSIVE = Input(True, True), Input(False, False)
@@ -39,6 +39,19 @@ def test_scans_are_cheap_and_what_needs_a_shuffle_or_python_is_not(
         spark.createDataFrame(df.rdd.map(lambda row: row), "id bigint, k string"),
     ):
         assert input_of(expensive) == EXPENSIVE, expensive
+
+
+def test_a_footer_tells_the_records_of_compressed_files(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    same = spark.range(0, 400_000, 1, 4).selectExpr("id", "'a' AS k")
+    same.write.parquet(str(path))
+    read = spark.read.parquet(str(path))
+    assert records_by_footer(read.select("k")) == pytest.approx(400_000, rel=0.05)
+    for unknown in (read.where("id > 9"), read.union(read), same, spark.range(3).limit(0)):
+        assert records_by_footer(unknown) is None
+    for file in path.glob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+    assert records_by_footer(read) is None
 
 
 def test_cached_data_is_cheap_and_repeats_if_what_it_was_made_of_does(spark: Any) -> None:

@@ -10,8 +10,9 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 #: Operators that Spark computes record by record, in the order of the input.
@@ -81,6 +82,30 @@ def input_of_plan(plan: str) -> Input:
         changes = changes or _CHANGING.search(f"{name} {about}") is not None
     # Over records that repeat, places and draws repeat, too.
     return Input(is_cheap, repeats, changes and not repeats)
+
+
+def records_by_footer(df: DataFrame) -> float | None:
+    """Estimate the records of Parquet files by the footer of the first; None for other sources."""
+    jvm: Any = df.sparkSession._jvm
+    plan = df._jdf.queryExecution().optimizedPlan()
+    *others, (_, name, about) = list(_operators(str(plan.toString())))
+    is_parquet = name == "Relation" and about.split(" ")[-1].lower() == "parquet"
+    files: Any = df._jdf.inputFiles() if is_parquet else ()
+    if len(files) == 0 or any(name != "Project" for _, name, _ in others):
+        return None
+    parquet, path = jvm.org.apache.parquet.hadoop, jvm.org.apache.hadoop.fs.Path(files[0])
+    conf = df.sparkSession._jsparkSession.sessionState().newHadoopConf()
+    try:
+        file = parquet.util.HadoopInputFile.fromPath(path, conf)
+        reader = parquet.ParquetFileReader.open(file)
+        try:
+            n_records = reader.getRecordCount()
+        finally:
+            reader.close()
+    except Py4JJavaError:  # the job will say what is wrong with the file
+        return None
+    n_bytes = int(str(plan.collectLeaves().head().stats().sizeInBytes()))
+    return float(n_records * n_bytes / max(1, file.getLength()))
 
 
 def _operators(plan: str) -> Iterator[tuple[int, str, str]]:
