@@ -16,7 +16,7 @@ from operator import or_
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.planning.join_plan import JoinPlan
@@ -153,24 +153,23 @@ def _with_absence(
 
 def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
     """Return the rows in the partitions of their workers, once for each of their cells."""
-    divided = F.col(way.divided)
-    own = F.when(divided > 1, F.pmod(F.col(_DEALT), divided)).otherwise(F.lit(0)).cast("int")
-    # Null has no match, so its rows need not be together.
-    home = home_of(F.coalesce(F.col(way.hash), F.col(_DEALT)), plan.workers, plan.homes)
-    rows = df.select("*", own.alias(_OWN), home.alias(way.worker))
-    copy: Column = F.lit(0)
+    # As text: each Column is some calls of the JVM. Null has no match, so its rows need not be
+    # together.
+    home = home_of(f"coalesce({way.hash}, {_DEALT})", plan.workers, plan.homes)
+    own = f"if({way.divided} > 1, CAST(pmod({_DEALT}, {way.divided}) AS INT), 0)"
+    rows = df.selectExpr("*", f"{own} AS {_OWN}")
+    copy = "0"
     if way.n_copies > 1:
-        copies = F.sequence(F.lit(0), F.coalesce(F.col(way.copied), F.lit(1)) - 1)
-        rows, copy = rows.select("*", F.explode(copies).alias(_COPY)), F.col(_COPY)
-    row, column = (F.col(_OWN), copy) if way.divided == _ROWS else (copy, F.col(_OWN))
-    is_planned = F.col(_WORKERS).isNotNull()
-    cell = F.when(is_planned, row * F.col(_COLUMNS) + column).otherwise(F.lit(_NO_CELL))
-    rows = rows.withColumn(way.cell, cell)
-    planned = F.element_at(F.col(_WORKERS), F.col(way.cell) + 1)
-    rows = rows.withColumn(way.worker, F.when(is_planned, planned).otherwise(F.col(way.worker)))
+        copies = f"explode(sequence(0, coalesce({way.copied}, 1) - 1))"
+        rows, copy = rows.selectExpr("*", f"{copies} AS {_COPY}"), _COPY
+    row, column = (_OWN, copy) if way.divided == _ROWS else (copy, _OWN)
+    cell = f"if({_WORKERS} IS NULL, {_NO_CELL}, {row} * {_COLUMNS} + {column})"
+    # Without a plan for the key, null has no element.
+    worker = f"coalesce(get({_WORKERS}, {row} * {_COLUMNS} + {column}), {home})"
+    rows = rows.selectExpr("*", f"{cell} AS {way.cell}", f"{worker} AS {way.worker}")
     if _looks_up(side, way, plan.how):
         # Of the copies of a row, the first one tells.
-        alone = F.when(F.col(way.copied) > 1, F.col(way.absent) & (copy == 0))
-        rows = rows.withColumn(way.absent, F.coalesce(alone, F.lit(True)))
+        alone = f"coalesce(if({way.copied} > 1, {way.absent} AND {copy} = 0, NULL), true)"
+        rows = rows.withColumn(way.absent, F.expr(alone))
     moved = rows.drop(_OWN, _COPY, _DEALT, _ROWS, _COLUMNS, _WORKERS, way.hash)
     return moved.repartitionById(plan.workers, F.col(way.worker))

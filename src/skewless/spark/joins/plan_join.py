@@ -282,4 +282,4 @@ def _sampled(side: JoinSide, seed: int, number: int, *, untrusted: bool) -> Data
     """
     rows = thinned(side.df.where(~side.has_null), _ALL_COUNTED, _MOST_PARTITIONS, number)
     hashed = side.hash(seed, untrusted=untrusted).alias(_HASH)
-    return rows.select(hashed, LEVEL, F.lit(number == 1).alias(_SIDE))
+    return rows.select(hashed, LEVEL, F.expr(f"{number == 1} AS {_SIDE}"))

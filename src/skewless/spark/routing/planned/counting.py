@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -30,7 +30,7 @@ _MOST_SPAN = 40
 _HAS_TOP_K = (4, 2)
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
-_PART, _MOST = internal("part"), internal("most")
+_PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
 
 
 def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -> DataFrame:
@@ -49,17 +49,14 @@ def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -
         f"WHEN {_SPAN} < {1 << power}L THEN {power - all_counted}"
         for power in (all_counted, *range(all_counted + 2, _MOST_SPAN, 2))
     ]
-    level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
-    placed = df.withColumn(_PLACE, F.monotonically_increasing_id())
-    placed = placed.withColumn(_SPAN, F.expr(f"{position} * {times}"))
-    placed = placed.withColumn(LEVEL, F.expr(level))
+    placed = df.selectExpr(
+        "*",
+        f"monotonically_increasing_id() AS {_PLACE}",
+        f"{position} * {times} AS {_SPAN}",
+        f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END AS {LEVEL}",
+    )
     drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0"
     return placed.where(drawn).drop(_PLACE, _SPAN)
-
-
-def stands_for() -> Column:
-    """Return how many rows a row of a thinned DataFrame stands for."""
-    return F.expr(f"shiftleft(1L, {LEVEL})")
 
 
 class Counted(NamedTuple):
@@ -94,24 +91,28 @@ def count_keys(
     grouped by the key too, which takes longer. `part` is summed for each listed key as well. With
     `thin`, records are thinned by these arguments; the number of keys is that of those seen then.
     """
-    one = F.lit(1)
-    if thin is not None:
-        df, one = thinned(df, *thin), stands_for()
-    columns_of_key = [] if named is None else named.grouped
-    parts = [internal(f"key_{place}") for place in range(len(columns_of_key))]
-    grouped = [column.alias(part) for column, part in zip(columns_of_key, parts, strict=True)]
-    load = F.sum(one if weight is None else weight * one)
-    load = load.cast("double") + F.lit(per_key) if per_key else load.cast("double")
-    level = F.lit(0) if thin is None else F.max(LEVEL)
-    sums_of = [load.alias(_LOAD), level.alias(LEVEL)]
-    sums_of += [] if part is None else [F.sum(part * one).alias(_PART)]
-    counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(*sums_of)
+    stands = "1" if thin is None else f"shiftleft(1L, {LEVEL})"
+    df = df if thin is None else thinned(df, *thin)
+    of_key = [] if named is None else named.grouped
+    names = [internal(f"key_{place}") for place in range(len(of_key))]
+    given = dict(zip(names, of_key, strict=True)) | {_HASH: hashed}
+    given |= {
+        name: column for name, column in ((_WEIGHT, weight), (_PART, part)) if column is not None
+    }
+    read = df.select(
+        *[] if thin is None else [LEVEL], *(column.alias(name) for name, column in given.items())
+    )
+    # As text from here on: each Column is some calls of the JVM, and the verbs wait for these.
+    each = "1" if weight is None else _WEIGHT
+    added = [f"CAST(sum({each} * {stands}) AS DOUBLE) + {float(per_key)!r}D AS {_LOAD}"]
+    added += [f"{0 if thin is None else f'max({LEVEL})'} AS {LEVEL}"]
+    added += [] if part is None else [f"sum({_PART} * {stands}) AS {_PART}"]
+    counts = read.groupBy(_HASH, *names).agg(*map(F.expr, added))
     columns = [_HASH, _LOAD, *([] if part is None else [_PART])]
-    if named is not None:
-        counts = counts.withColumn(_NAME, _name(named, parts))
-        columns.append(_NAME)
-    bucket = F.pmod(F.col(_HASH), F.lit(n_buckets).cast("bigint")).alias(_BUCKET)
-    tops_of = counts.select(*columns, LEVEL, bucket)
+    bucket = f"pmod({_HASH}, {n_buckets}L) AS {_BUCKET}"
+    text = [] if named is None else [f"{_text(named, names)} AS {_NAME}"]
+    tops_of = counts.selectExpr(*columns, *text, LEVEL, bucket)
+    columns += [] if named is None else [_NAME]
     table = _tops(tops_of, columns, listed_per_bucket(n_buckets)).toArrow()
     sums = np.zeros(n_buckets)
     sums[table[_BUCKET].to_numpy()] = table[_SUM].to_numpy()
@@ -121,48 +122,44 @@ def count_keys(
         return tops.field(name).to_numpy(zero_copy_only=False).astype(kind)
 
     hashes: Keys = numbers(_HASH, np.int64).view(np.uint64)
-    names = tops.field(_NAME).to_pylist() if named is not None else None
+    texts = tops.field(_NAME).to_pylist() if named is not None else None
     counted = KeyCounts(
         hashes, numbers(_LOAD, np.float64), sums, int(table[_KEYS].to_numpy().sum())
     )
     parts_of_keys = None if part is None else numbers(_PART, np.float64)
-    return Counted(counted, names, parts_of_keys, bool(table[LEVEL].to_numpy().any()))
+    return Counted(counted, texts, parts_of_keys, bool(table[LEVEL].to_numpy().any()))
 
 
 def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     """Return the sum, the number of keys and the k heaviest keys of each bucket."""
+    row = f"struct({', '.join(columns)})"
     # Among keys of equal load the hash decides, so that the plan is the same every time.
     if _version(counts.sparkSession.version) >= _HAS_TOP_K:
-        top = F.max_by(F.struct(*columns), F.struct(_LOAD, _HASH), k)
-        aggregates = [F.sum(_LOAD), F.count(F.lit(1)), top, F.max(LEVEL)]
+        top = f"max_by({row}, struct({_LOAD}, {_HASH}), {k})"
+        aggregates = [f"sum({_LOAD})", "count(1)", top, f"max({LEVEL})"]
     else:
-        bucket = Window.partitionBy(_BUCKET)
-        rank = F.row_number().over(bucket.orderBy(F.desc(_LOAD), F.desc(_HASH)))
-        counts = counts.select(
+        bucket = f"OVER (PARTITION BY {_BUCKET})"
+        heaviest = f"OVER (PARTITION BY {_BUCKET} ORDER BY {_LOAD} DESC, {_HASH} DESC)"
+        counts = counts.selectExpr(
             "*",
-            rank.alias(_RANK),
-            F.sum(_LOAD).over(bucket).alias(_SUM),
-            F.count(F.lit(1)).over(bucket).alias(_KEYS),
-            F.max(LEVEL).over(bucket).alias(_MOST),
-        ).where(F.col(_RANK) <= k)
-        top = F.collect_list(F.struct(*columns))
-        aggregates = [F.max(_SUM), F.max(_KEYS), top, F.max(_MOST)]
-    names = (_SUM, _KEYS, _TOP, LEVEL)
-    named = [column.alias(name) for column, name in zip(aggregates, names, strict=True)]
-    return counts.groupBy(_BUCKET).agg(*named)
+            f"row_number() {heaviest} AS {_RANK}",
+            f"sum({_LOAD}) {bucket} AS {_SUM}",
+            f"count(1) {bucket} AS {_KEYS}",
+            f"max({LEVEL}) {bucket} AS {_MOST}",
+        ).where(f"{_RANK} <= {k}")
+        aggregates = [f"max({_SUM})", f"max({_KEYS})", f"collect_list({row})", f"max({_MOST})"]
+    named = zip(aggregates, (_SUM, _KEYS, _TOP, LEVEL), strict=True)
+    return counts.groupBy(_BUCKET).agg(*(F.expr(f"{what} AS {name}") for what, name in named))
 
 
-def _name(key: GroupingKey, parts: list[str]) -> Column:
-    """Return the key as text, for people."""
+def _text(key: GroupingKey, names: list[str]) -> str:
+    """Return the expression of the key as text, for people."""
     texts = []
-    for part, field in zip(parts, key.fields, strict=True):
-        column = F.col(part)
-        if isinstance(field.dataType, T.BinaryType):
-            text = F.concat(F.lit("0x"), F.hex(column))
-        else:
-            text = column.cast("string")
-        texts.append(F.coalesce(text, F.lit("null")))
-    return F.substring(F.concat_ws(", ", *texts), 1, LONGEST_TEXT)
+    for name, field in zip(names, key.fields, strict=True):
+        is_binary = isinstance(field.dataType, T.BinaryType)
+        text = f"concat('0x', hex({name}))" if is_binary else f"CAST({name} AS STRING)"
+        texts.append(f"coalesce({text}, 'null')")
+    return f"substring(concat_ws(', ', {', '.join(texts)}), 1, {LONGEST_TEXT})"
 
 
 def _version(text: str) -> tuple[int, ...]:

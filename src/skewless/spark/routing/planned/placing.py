@@ -46,23 +46,21 @@ def placed(records: Records, plan: KeyPlan, column: str) -> DataFrame:
 def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
     """Return records with the hash of the key, `HASH`, and the worker; nothing is moved."""
     made, df = plan.made, records.df
-    home = home_of(F.col(HASH), plan.n_workers, plan.homes)
+    home = home_of(HASH, plan.n_workers, plan.homes)
     hashed = df.withColumn(HASH, seeded_hash(records.key, made.seed, untrusted=made.untrusted))
     if not plan.table:
-        return hashed.withColumn(column, home)
-    internals = [_LISTED, _WORKER, _CELLS]
-    worker = F.col(_WORKER)
+        return hashed.withColumn(column, F.expr(home))
+    internals, split = [_LISTED, _WORKER, _CELLS], "NULL"
     if plan.split:
         hashed = hashed.withColumn(_DEALT, dealing(records, made.seed))
         internals.append(_DEALT)
-        cells, dealt = F.col(_CELLS), F.col(_DEALT)
-        cell = F.get(cells, F.pmod(dealt, F.size(cells).cast("bigint")).cast("int"))
-        is_one = F.shiftrightunsigned(dealt, 64 - _CUT_BITS) < cell["cut"]
-        split = F.when(is_one, cell["one"]).otherwise(cell["other"])
-        worker = F.coalesce(worker, F.when(cells.isNotNull(), split))
+        cell = f"get({_CELLS}, CAST(pmod({_DEALT}, size({_CELLS})) AS INT))"
+        is_one = f"shiftrightunsigned({_DEALT}, {64 - _CUT_BITS}) < {cell}.cut"
+        split = f"if({_CELLS} IS NULL, NULL, if({is_one}, {cell}.one, {cell}.other))"
     table = df.sparkSession.createDataFrame(_table(plan))
     joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
-    return joined.withColumn(column, F.coalesce(worker, home)).drop(*internals)
+    worker = F.expr(f"coalesce({_WORKER}, {split}, {home})")
+    return joined.withColumn(column, worker).drop(*internals)
 
 
 def alias_cells(pieces: Sequence[Piece]) -> list[dict[str, int]]:
@@ -98,14 +96,14 @@ def _table(plan: KeyPlan) -> pa.Table:
     return pa.Table.from_pylist(rows, _TABLE)
 
 
-def home_of(hashed: Column, n: int, by_bucket: Sequence[int]) -> Column:
-    """Return the worker of a hash that is not in the table: that of its bucket."""
+def home_of(hashed: str, n: int, by_bucket: Sequence[int]) -> str:
+    """Return the expression of the worker of a hash that is not in the table: of its bucket."""
     homes = np.array(by_bucket)
     if (homes == np.arange(homes.size) % n).all() and homes.size % n == 0:
-        return F.pmod(hashed, F.lit(n).cast("bigint")).cast("int")
-    # One literal that Spark folds to an array: thousands of literals would take seconds to build.
-    array = F.split(F.lit(",".join(map(str, by_bucket))), ",").cast("array<int>")
-    return F.get(array, F.pmod(hashed, F.lit(homes.size).cast("bigint")).cast("int"))
+        return f"CAST(pmod({hashed}, {n}L) AS INT)"
+    # One literal that Spark folds to an array: thousands of literals would take seconds to parse.
+    array = f"CAST(split('{','.join(map(str, by_bucket))}', ',') AS ARRAY<INT>)"
+    return f"get({array}, CAST(pmod({hashed}, {homes.size}L) AS INT))"
 
 
 def dealing(records: Records, seed: int) -> Column:

@@ -91,7 +91,4 @@ def hashable(fields: Mapping[str, str]) -> list[str]:
 
 def any_null(key: Sequence[str]) -> Column:
     """Return whether a column of the key is null."""
-    missing = F.lit(False)
-    for name in key:
-        missing = missing | F.col(quoted(name)).isNull()
-    return missing
+    return F.expr(" OR ".join(["false", *(f"{quoted(name)} IS NULL" for name in key)]))
