@@ -7,6 +7,7 @@ about it.
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -170,21 +171,60 @@ def shuffling(cell: Cell, df: DataFrame, folder: Path) -> Ways:
 
 
 def writing(cell: Cell, df: DataFrame, folder: Path) -> Ways:
-    """Write a folder of files for each key."""
-    out = folder / "written"
+    """Write a folder of files for each key; REBALANCE aims at several sizes."""
 
     def run(records: DataFrame) -> Row:
+        out = folder / "written"
         records.select(*df.columns).write.partitionBy("key").parquet(str(out))
-        by_task: Counter[str] = Counter()
-        of_key: Counter[Path] = Counter()
-        for file in out.rglob("*.parquet"):
-            by_task[file.name.split("-")[1]] += pq.read_metadata(file).num_rows
-            of_key[file.parent] += 1
-        shutil.rmtree(out)
-        files = {"files": of_key.total(), "most_files": max(of_key.values())}
-        return evenness(cell, list(by_task.values())) | files
+        return written(cell, out)
 
-    return by_partition(cell, df, run, cell.costs)
+    def rebalanced(times: float) -> Row:
+        settings, size = df.sparkSession.conf, "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+        before = int(str(settings.get(size)))
+        settings.set(size, str(max(1, round(before * times))))
+        try:
+            return run(df.hint("rebalance", cell.slots, "key"))
+        finally:
+            settings.set(size, str(before))
+
+    ways, said = by_partition(cell, df, run, cell.costs)
+    for text, times in (("a quarter", 0.25), ("four times", 4.0)):
+        ways[f"{REBALANCE}, {text} of the size"] = partial(rebalanced, times)
+    return ways, said
+
+
+def writing_streams(cell: Cell, df: DataFrame, folder: Path) -> Ways:
+    """Write the same from a stream, in one micro-batch."""
+
+    def run(way: Callable[[DataFrame, str], DataFrame]) -> Row:
+        read = df.sparkSession.readStream.schema(df.schema).parquet(str(folder / "in"))
+        out = folder / "written"
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            records = way(read, f"{place}/ledger").select(*df.columns)
+            writer = records.writeStream.partitionBy("key").trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", f"{place}/checkpoint")
+            writer.start(str(out), "parquet").awaitTermination()
+            return written(cell, out)
+
+    n = cell.slots
+    ways: dict[str, Callable[[DataFrame, str], DataFrame]] = {
+        "hash": lambda stream, _: stream.repartition(n, "key"),
+        REBALANCE: lambda stream, _: stream.hint("rebalance", n, "key"),
+        "route": lambda stream, ledger: route(stream, "key", workers=n, seed=0, ledger=ledger),
+    }
+    return {name: partial(run, way) for name, way in ways.items()}, None
+
+
+def written(cell: Cell, out: Path) -> Row:
+    """Return the facts about a folder that was written, and remove it."""
+    by_task: Counter[str] = Counter()
+    of_key: Counter[Path] = Counter()
+    for file in out.rglob("*.parquet"):
+        by_task[file.name.split("-")[1]] += pq.read_metadata(file).num_rows
+        of_key[file.parent] += 1
+    shutil.rmtree(out)
+    files = {"files": of_key.total(), "most_files": max(of_key.values())}
+    return evenness(cell, list(by_task.values())) | files
 
 
 def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
@@ -319,6 +359,7 @@ FAMILIES = {
     "work": working,
     "shuffle": shuffling,
     "write": writing,
+    "write of a stream": writing_streams,
     "aggregate": aggregating,
     "merge": merging,
     "join": joining,

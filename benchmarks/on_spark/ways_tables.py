@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 
 from benchmarks.on_spark.ways import COLUMNS
@@ -87,14 +86,18 @@ def table(records: Sequence[Row]) -> str:
     return markdown([*_HEADS, *PARTITIONED, "`hot_keys` said"], rows, 3)
 
 
-def by_way(records: Sequence[Row], family: str, facts: Mapping[str, Fact]) -> str:
-    """Return a row per cell and way, with these facts about it."""
-    rows = [
-        [*_about(one), way, one.shown(way), *(fact(one, way) for fact in facts.values())]
-        for one in measured(records, family)
-        for way in one.ways
-    ]
-    return markdown([*_HEADS, "way", "seconds", *facts], rows, 3)
+def _by_way(*families: str, facts: Mapping[str, Fact]) -> Callable[[Sequence[Row]], str]:
+    """Return a table with a row per cell of these families and way, with these facts about it."""
+
+    def built(records: Sequence[Row]) -> str:
+        rows = [
+            [*_about(one), way, one.shown(way), *(fact(one, way) for fact in facts.values())]
+            for one in measured(records, *families)
+            for way in one.ways
+        ]
+        return markdown([*_HEADS, "way", "seconds", *facts], rows, 3)
+
+    return built
 
 
 def balance(records: Sequence[Row]) -> str:
@@ -169,15 +172,15 @@ REPORT = Report(
         ("README.md", "ways summary"): summary,
         (BENCHMARKS, "ways"): table,
         (BENCHMARKS, "ways summary"): summary,
-        (BENCHMARKS, "forms of aggregate"): partial(by_way, family="aggregate", facts={}),
-        (BENCHMARKS, "whole keys"): partial(by_way, family="merge", facts=_MERGED),
+        (BENCHMARKS, "forms of aggregate"): _by_way("aggregate", facts={}),
+        (BENCHMARKS, "whole keys"): _by_way("merge", facts=_MERGED),
         (BENCHMARKS, "planned balance"): balance,
         (BENCHMARKS, "planned shuffles"): planned_shuffles,
-        ("docs/skewed-writes.md", "skewed writes"): partial(
-            by_way, family="write", facts=_FILES | _LARGEST
+        ("docs/skewed-writes.md", "skewed writes"): _by_way(
+            "write", "write of a stream", facts=_FILES | _LARGEST
         ),
-        ("docs/guides/skewed-joins.md", "skewed joins"): partial(
-            by_way, family="join", facts={"pairs": _fact("pairs"), **_LARGEST}
+        ("docs/guides/skewed-joins.md", "skewed joins"): _by_way(
+            "join", facts={"pairs": _fact("pairs"), **_LARGEST}
         ),
     },
     command="make bench-ways",
