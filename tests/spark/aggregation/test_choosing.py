@@ -191,6 +191,27 @@ def test_the_sample_times_the_aggregators_and_counts_keys(
         assert known_source(asked(costly, {"s": spread()}), 4) is None
 
 
+def test_a_sample_is_one_task_but_behind_a_filter_all_slots_look_for_it(
+    spark: Any, df: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a selective filter, one task would read all records for a sample that never fills."""
+    monkeypatch.setattr(choosing, "_SMALL_BYTES", 0)
+    context = spark.sparkContext
+    tracker = context.statusTracker()
+    for records, n_tasks in ((df, 1), (df.where("v = 3"), context.defaultParallelism)):
+        group = f"sample with {n_tasks} tasks"
+        context.setJobGroup(group, group)
+        try:
+            source = known_source(asked(records, {"s": spread()}), 4)
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)
+        assert source is not None
+        assert source.sample is not None
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+        assert max(stage.numTasks for stage in stages) == n_tasks
+
+
 def test_slow_aggregators_are_timed_on_few_records(
     df: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

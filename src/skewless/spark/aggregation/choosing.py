@@ -35,7 +35,7 @@ from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments
-from skewless.spark.routing.planned.inputs import input_of, records_by_footer
+from skewless.spark.routing.planned.inputs import drops_records, input_of, records_by_footer
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
@@ -293,8 +293,10 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     if partitions == 0 or (is_busy and is_small):
         return source
     sent = df.select(*asked.sent(asked.records.key.grouped))
-    # In one task: the limit of several partitions would read from each of them.
-    table = sent.coalesce(1).limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
+    # In one task: the limit of several partitions would read from each of them. Behind a filter, it
+    # could have to read all of them for these records.
+    tasks = source.slots if drops_records(df) else 1
+    table = sent.coalesce(tasks).limit(_SAMPLED).toArrow().rename_columns(partials.schema.names)
     if not table.num_rows:
         return source
     try:

@@ -145,6 +145,20 @@ def test_large_partitions_of_an_expensive_input_are_sampled(
         assert plan_keys(df, "k", WORKERS, seed=SEED + 1).loads != plan.loads
 
 
+def test_a_session_in_which_no_column_refers_to_its_neighbour(
+    spark: Any, skewed: DataFrame
+) -> None:
+    setting = "spark.sql.lateralColumnAlias.enableImplicitResolution"
+    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "false")
+    try:
+        plan = plan_keys(shuffled, "k", WORKERS, seed=SEED)
+    finally:
+        spark.conf.set(setting, before)
+    assert [key.name for key in plan.split] == ["hot"]
+
+
 def test_files_cached_data_weights_and_costs_of_keys_are_counted_exactly(
     skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

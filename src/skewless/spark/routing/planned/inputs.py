@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame
 _NARROW = frozenset({"Filter", "Generate", "Project", "Sample", "Union"})
 #: The same, and scans, in the plan of cached data.
 _NARROW_PHYSICAL = _NARROW | {"ColumnarToRow", "FileScan", "LocalTableScan", "Range", "Scan"}
+#: Narrow ones that may leave few records.
+_DROPPING = frozenset({"Filter", "Generate", "Sample"})
 _LOCAL = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 #: Tables of catalogs. They are scans, but nothing says in which order they are read again.
@@ -84,6 +86,12 @@ def input_of_plan(plan: str) -> Input:
     return Input(is_cheap, repeats, changes and not repeats)
 
 
+def drops_records(df: DataFrame) -> bool:
+    """Return whether few of the records that are read may be left: a filter, for example."""
+    plan = str(df._jdf.queryExecution().optimizedPlan().toString())
+    return any(name in _DROPPING for _, name, _ in _operators(plan))
+
+
 def records_by_footer(df: DataFrame) -> float | None:
     """Estimate the records of Parquet files by the footer of the first; None for other sources."""
     jvm: Any = df.sparkSession._jvm
@@ -93,7 +101,9 @@ def records_by_footer(df: DataFrame) -> float | None:
     files: Any = df._jdf.inputFiles() if is_parquet else ()
     if len(files) == 0 or any(name != "Project" for _, name, _ in others):
         return None
-    parquet, path = jvm.org.apache.parquet.hadoop, jvm.org.apache.hadoop.fs.Path(files[0])
+    # An address: in a path as text, "%20" would be three characters of a name.
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(files[0]))
+    parquet = jvm.org.apache.parquet.hadoop
     conf = df.sparkSession._jsparkSession.sessionState().newHadoopConf()
     try:
         file = parquet.util.HadoopInputFile.fromPath(path, conf)
