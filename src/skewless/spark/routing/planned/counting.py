@@ -49,12 +49,11 @@ def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -
         f"WHEN {_SPAN} < {1 << power}L THEN {power - all_counted}"
         for power in (all_counted, *range(all_counted + 2, _MOST_SPAN, 2))
     ]
-    placed = df.selectExpr(
-        "*",
-        f"monotonically_increasing_id() AS {_PLACE}",
-        f"{position} * {times} AS {_SPAN}",
-        f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END AS {LEVEL}",
-    )
+    # One after the other: a session may not let a column read another one of the same selection.
+    placed = df.selectExpr("*", f"monotonically_increasing_id() AS {_PLACE}")
+    placed = placed.selectExpr("*", f"{position} * {times} AS {_SPAN}")
+    level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
+    placed = placed.selectExpr("*", f"{level} AS {LEVEL}")
     drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0"
     return placed.where(drawn).drop(_PLACE, _SPAN)
 
