@@ -20,6 +20,11 @@ def internal(name: str) -> str:
     return _PREFIX + name
 
 
+def is_internal(name: str) -> bool:
+    """Return whether a name is one of ours; Spark may ignore upper and lower case."""
+    return name.lower().startswith(_PREFIX)
+
+
 def quoted(name: str) -> str:
     """Return any column name, quoted for Spark's expressions.
 

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from skewless import parameters
 from skewless.plumbing.arguments import shown
 from skewless.spark import columns as column_types
-from skewless.spark.columns import arrow_schema, is_collated, quoted
+from skewless.spark.columns import arrow_schema, is_collated, is_internal, quoted
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
 
@@ -108,6 +108,14 @@ class Records:
     def is_stream(self) -> bool:
         """Whether this is a stream and not a batch."""
         return self.df.isStreaming
+
+    def require_names(self, argument: str = "df") -> None:
+        """Raise ValueError if a column is named like one that we add and drop again."""
+        for name in filter(is_internal, self.names):
+            raise ValueError(
+                f"{argument}: column {name!r} is named like the columns that skewless adds: rename "
+                "it"
+            )
 
     def column(self, name: str) -> Column:
         """Return a column by its name."""

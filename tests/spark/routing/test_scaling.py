@@ -128,6 +128,51 @@ def test_a_worker_that_has_left_stays_away(name: str, ledger: Ledger, place: str
         assert loads.sum() == 6_000
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_capacities_that_are_not_given_again_are_kept(
+    name: str, ledger: Ledger, place: str
+) -> None:
+    """A restart without capacities, then other numbers: the worker that left stays away."""
+    speeds = tuple(float(worker not in (1, 14)) for worker in range(24))
+    run_batch(maker(registry.make(name), speeds=speeds), ledger.of_run("one"), 0)
+    again = maker(registry.make(name))
+    for batch, n_workers in enumerate((12, 16, 20), 1):
+        scale_to(place, n_workers)
+        loads = run_batch(again, ledger.of_run("two"), batch, n_records=2_000)
+        assert loads.size == n_workers
+        assert not loads[[worker for worker in (1, 14) if worker < n_workers]].any()
+        assert np.count_nonzero(loads) == n_workers - (1 if n_workers == 12 else 2)
+
+
+def test_a_request_that_kept_capacities_do_not_allow_is_refused(ledger: Ledger, place: str) -> None:
+    run_batch(maker(Cascade(), speeds=(0.0, *(1.0,) * 23)), ledger.of_run("one"), 0)
+    run_batch(maker(Cascade()), ledger.of_run("two"), 1)
+    with pytest.raises(ValueError, match="n must leave a worker whose capacity is above 0, not 1"):
+        scale_to(place, 1)
+    # One that comes with `workers=` leaves no capacity to keep, so all are alike.
+    assert run_batch(maker(Cascade(), 1, 1, asked=1), ledger.of_run("three"), 2).size == 1
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_other_capacities_that_leave_no_worker_of_a_request_keep_more_workers(
+    name: str, is_followed: bool, ledger: Ledger, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The request came before the capacities, so `scale_to` could not refuse it."""
+    before = maker(registry.make(name), 4, 4, asked=4)
+    run_batch(before, ledger.of_run("one"), 0)
+    scale_to(place, 2)
+    if is_followed:
+        assert run_batch(before, ledger.of_run("one"), 1).size == 2
+    after = maker(registry.make(name), 4, 4, (0.0, 0.0, 1.0, 1.0), asked=4)
+    for batch in (2, 3):
+        loads = run_batch(after, ledger.of_run("two"), batch)
+        assert loads[:2].tolist() == [0, 0]
+        assert (loads[2:] > 0).all()
+    (line,) = [line for line in caplog.messages if "capacities of the first 2 are 0" in line]
+    assert "continues with 4 workers instead of 2" in line
+
+
 def test_state_and_balance_go_on(ledger: Ledger, place: str) -> None:
     """After one micro-batch the workers are as even as those of a query that began with them."""
     routing, fresh = maker(Cascade()), Ledger(place + "-fresh")

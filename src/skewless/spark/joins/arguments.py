@@ -108,6 +108,8 @@ def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any
     """Return the sides of a batch join; raise ValueError for bad arguments."""
     kind = _kind(how)
     ours, theirs = require_tables(left, right)
+    ours.require_names("left")
+    theirs.require_names("right")
     names = key_names(ours, theirs, on)
     keys = [side.by(names).key for side in (ours, theirs)]
     taken = [*names, *(name for name in ours.names if name not in names)]

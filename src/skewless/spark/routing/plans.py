@@ -43,11 +43,19 @@ from skewless.spark.routing.requests import (
     Decided,
     decided,
     latest_request,
+    others_able,
     purge_requests,
     warn,
 )
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
-from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_about, steps_of
+from skewless.spark.routing.worker_steps import (
+    Step,
+    Steps,
+    Wishes,
+    kept_speeds,
+    steps_about,
+    steps_of,
+)
 from skewless.state import copy_state
 from skewless.strategies.rescaling import places
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
@@ -189,8 +197,10 @@ class PlanMaker:
         asked = before["asked"] if asked is None else asked
         following = replace(self, given=Wishes(asked, most, speeds))
         numbers = decided(asked, most, request, n_last, before)
+        if speeds is not None and not any(speeds[: numbers.n_workers]):
+            numbers = others_able(numbers, (n_last, asked, most), most, speeds)
         n_workers = numbers.n_workers
-        own = None if speeds is None else speeds[:n_workers]
+        own = kept_speeds(steps, n_workers) if speeds is None else speeds[:n_workers]
         if n_workers == n_last and own in (None, last_speeds):
             return following._with(steps), numbers
         if not isinstance(self.strategy, Rescales):

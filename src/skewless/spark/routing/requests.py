@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
@@ -114,6 +115,22 @@ def decided(
     if request is not None and request[1] == wanted:
         return Decided(most, NONE_TAKEN, f"{warning}; the request stays open until then")
     return Decided(most, taken, f"{warning} and workers={wanted}")
+
+
+def others_able(
+    numbers: Decided, others: Sequence[int], most: int, speeds: Sequence[float]
+) -> Decided:
+    """Return the first of other numbers that leaves a worker with a capacity, with a warning.
+
+    >>> others_able(Decided(2, 0), (4, 5), 4, (0.0, 0.0, 1.0, 1.0))[:2]
+    (4, 0)
+    """
+    able = next(min(n, most) for n in others if any(speeds[: min(n, most)]))
+    warning = (
+        f"the query continues with {able} workers instead of {numbers.n_workers}, because the "
+        f"capacities of the first {numbers.n_workers} are 0"
+    )
+    return Decided(able, numbers.taken, warning)
 
 
 def warn(warning: str) -> None:

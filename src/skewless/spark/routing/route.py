@@ -16,7 +16,7 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from skewless import parameters, registry
 from skewless.plumbing.arguments import shown, text
-from skewless.spark.columns import quoted
+from skewless.spark.columns import is_internal, quoted
 from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing import arguments
 from skewless.spark.routing.arguments import RoutingArguments
@@ -126,6 +126,7 @@ def route(
     ['id', 'customer', 'worker']
     """
     records = Records.of(df).by(key)
+    records.require_names()
     require_new(column, records)
     if plan is not None:
         others = {
@@ -162,6 +163,10 @@ def require_new(column: object, records: Records) -> None:
         raise ValueError(
             f"column: the DataFrame has a column {name!r} already: give column= another name, or "
             "drop or rename that column"
+        )
+    if is_internal(name):
+        raise ValueError(
+            f"column: {name!r} is the name of a column that skewless drops: give another"
         )
 
 

@@ -52,6 +52,26 @@ def steps_of(entry: Entry, otherwise: Steps) -> Steps:
         return tuple(_step(step) for step in found)
 
 
+def kept_speeds(steps: Steps, n_workers: int) -> tuple[float, ...] | None:
+    """Return the last capacities for another number of workers; None: they are all alike.
+
+    A worker that comes back has the capacity that it had; a new one has the mean of those there.
+
+    >>> kept_speeds(((4, (1.0, 0.0, 3.0, 0.0)), (3, (1.0, 0.0, 3.0))), 5)
+    (1.0, 0.0, 3.0, 0.0, 2.0)
+    """
+    last = steps[-1][1]
+    if last is None:
+        return None
+    there = [speed for speed in last if speed > 0]
+    known = [speeds for _, speeds in reversed(steps) if speeds is not None]
+    kept = tuple(
+        next((one[worker] for one in known if worker < len(one)), sum(there) / len(there))
+        for worker in range(n_workers)
+    )
+    return kept if any(kept) else None
+
+
 def first_workers(ledger: Ledger) -> int | None:
     """Return the number of workers that the ledger was made for; of keyed state, the last number.
 

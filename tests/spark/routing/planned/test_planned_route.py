@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.metrics import imbalance
-from skewless.spark import KeyPlan, plan_keys, route
+from skewless.spark import KeyPlan, join, plan_keys, route
 from skewless.spark.routing.planned import counting
 from skewless.spark.routing.planned.placing import CHECKSUMS
 
@@ -298,3 +298,13 @@ def test_a_plan_that_cannot_be_followed_is_refused(spark: Any, skewed: DataFrame
             plan_keys(skewed, "k", 3, tolerance=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="whole_keys must be True or False"):
         plan_keys(skewed, "k", 3, whole_keys="yes")  # type: ignore[arg-type]
+
+
+def test_names_of_columns_that_are_dropped_again_are_refused(spark: Any) -> None:
+    df = spark.range(9).selectExpr("id AS k", "id AS __Skewless_hash")
+    with pytest.raises(ValueError, match="df: column '__Skewless_hash' is named like the columns"):
+        route(df, "k", workers=2)
+    with pytest.raises(ValueError, match="left: column '__Skewless_hash' is named like"):
+        join(df, df.select("k"), "k", workers=2)
+    with pytest.raises(ValueError, match="column: '__skewless_hash' is the name of a column"):
+        route(df.select("k"), "k", workers=2, column="__skewless_hash")

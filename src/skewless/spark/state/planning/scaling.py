@@ -45,14 +45,16 @@ def scale_to(ledger: str, n: int) -> None:
             f"n must be at most {most}, which is max_workers of the query, not {wanted}: restart "
             f"the query with max_workers={wanted} or more"
         )
+    steps = about.get("worker_steps")
     speeds = about.get("speeds")
+    if speeds is None and isinstance(steps, list) and steps:  # those of the ledger are kept
+        speeds = steps[-1][1]
     if isinstance(speeds, list) and not any(speeds[:wanted]):
         raise ValueError(f"n must leave a worker whose capacity is above 0, not {wanted}")
     if about.get("rescales") is False:
         raise ValueError(
             f"n: the strategy of the query in {opened.place} cannot change the number of workers"
         )
-    steps = about.get("worker_steps")
     if isinstance(steps, list) and len(steps) >= MOST_STEPS:
         raise ValueError(
             f"n: the workers of the query in {opened.place} have changed {MOST_STEPS:,} times, "
