@@ -158,7 +158,7 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
     moving = n * SHUFFLE_SECONDS / reading
     updating = n * sample.update_s
     # A key has a state in every partition where it is read, or in the one that it is sent to.
-    partial_results = parts * sample.keys_of(n / parts)
+    partial_results = min(parts * sample.keys_of(n / parts), max(n, sample.records))
     moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
     merging = partial_results * (moved / reading + sample.merge_s / working)
     states = sample.keys_of(n) * sample.key_s / working
@@ -335,10 +335,12 @@ def sample_of(table: pa.Table, partials: Partials) -> Sample:
             break
     # Records of one key tell what a record costs; what many keys take beyond that, states cost.
     of_heaviest = np.flatnonzero(keys == distinct[counts.argmax()])
-    same = table.take(np.resize(of_heaviest, part.num_rows))
-    alone = seconds
+    n_same = min(part.num_rows, _STEPS[1])
+    same = table.take(np.resize(of_heaviest, n_same))
+    update_s = seconds / part.num_rows
     for _ in range(_TRIES):  # each record has this cost, so a pause of the driver must not count
-        alone = min(alone, timed(same)[0])
+        alone, _ = timed(same)
+        update_s = min(update_s, alone / n_same)
         if alone >= _ENOUGH_S:
             break
     some = partial.slice(0, _MERGED)
@@ -351,8 +353,8 @@ def sample_of(table: pa.Table, partials: Partials) -> Sample:
         keys_per_record=counts.size / keys.size,
         new_keys=float((first >= half).sum() / max(1, keys.size - half)),
         top_share=float(counts.max() / keys.size),
-        update_s=alone / part.num_rows,
-        key_s=(seconds - alone) / max(1, partial.num_rows - 1),
+        update_s=update_s,
+        key_s=(seconds - update_s * part.num_rows) / max(1, partial.num_rows - 1),
         merge_s=(merged - middle) / (2 * max(1, some.num_rows)),
         partial_bytes=partial.nbytes / max(1, partial.num_rows),
     )
