@@ -196,6 +196,52 @@ print(outer(1), sum(outer.stats.cache_misses.values()))
         assert printed.split() == [str(added + 2), str(misses)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["inner", "parts.inner"])
+def test_a_script_and_a_module_follow_the_files_beside_them(tmp_path, other):
+    (tmp_path / "parts").mkdir()
+    inner = tmp_path / f"{other.replace('.', '/')}.py"
+    (tmp_path / "outer.py").write_text(OUTER.format(import_=f"{other} import inner"))
+    script = tmp_path / "script.py"
+    script.write_text((tmp_path / "outer.py").read_text() + "\nprint(outer(1))\n")
+    for added in (1000, 2000):
+        inner.write_text(INNER.format(added=added))
+        runs = (
+            "from outer import outer; print(outer(1))",
+            f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')",
+        )
+        for program in runs:
+            assert _printed(program, tmp_path, tmp_path / "cache") == f"{added + 2}\n"
+
+
+@pytest.mark.slow
+def test_a_module_that_is_loaded_again_has_new_kernels(tmp_path):
+    (tmp_path / "inner.py").write_text(INNER.format(added=1000))
+    program = """
+import importlib, pathlib, sys
+sys.dont_write_bytecode = True
+import inner
+print(inner.inner(1))
+file = pathlib.Path("inner.py")
+file.write_text(file.read_text().replace("1000", "2000"))
+importlib.reload(inner)
+print(inner.inner(1))
+"""
+    assert _printed(program, tmp_path, tmp_path / "cache").split() == ["1001", "2001"]
+
+
+@pytest.mark.slow
+def test_a_kernel_without_a_file_is_compiled_anew(tmp_path):
+    """As in a notebook: bytecode does not tell one constant from another."""
+    program = INNER + "\nprint(inner(1))\n"
+    cells = (program.format(added=added) for added in (1000, 2000))
+    text = "\n".join(f"exec(compile({cell!r}, '<cell>', 'exec'))" for cell in cells)
+    assert _printed(text, tmp_path, tmp_path / "cache").split() == ["1001", "2001"]
+    for added in (1000, 2000):
+        printed = _printed(program.format(added=added), tmp_path, tmp_path / "cache")
+        assert printed == f"{added + 1}\n"
+
+
 def test_no_folder_that_can_be_written_is_said_clearly(fresh, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")

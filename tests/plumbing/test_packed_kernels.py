@@ -67,6 +67,27 @@ def test_another_cpu_than_host_or_generic_is_refused(tmp_path):
     assert "--cpu must be host or generic" in refused("compile", str(tmp_path), "--cpu", "z80")
 
 
+def test_nothing_is_compiled_into_a_read_only_folder(tmp_path):
+    """It would be compiled into the user's cache, and the folder would still lack it."""
+    packed = tmp_path / "packed"
+    (packed / "kernels").mkdir(parents=True)
+    for folder in (packed / "kernels", packed):
+        folder.chmod(0o555)
+        assert f"{folder} is read-only" in refused("compile", str(packed), "--strategy", "hash")
+        folder.chmod(0o755)
+
+
+def test_a_folder_that_others_write_to_is_refused_in_one_line(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    command = [sys.executable, "-m", "skewless", "compile", str(shared / "own")]
+    done = subprocess.run(command, check=False, text=True, capture_output=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert f"chmod go-w {shared}" in done.stderr
+
+
 def test_a_read_only_folder_is_taken_unless_others_could_have_written_a_file(tmp_path):
     folder = private_folder(tmp_path / "packed")
     (folder / "one.nbi").write_bytes(b"")

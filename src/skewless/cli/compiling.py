@@ -14,6 +14,7 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
+from skewless.plumbing.private_files import KERNELS, read_only
 
 _DEFAULT = "cascade-ahead,hash,pkg"
 _CPUS = {"host": {}, "generic": {"NUMBA_CPU_NAME": "generic"}}
@@ -36,10 +37,14 @@ def compile_kernels(
             raise ValueError(f"--cpu must be {' or '.join(_CPUS)}, not {cpu!r}")
         names = [one.name for one in reading.strategies(strategy, {})]
         folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, folder / KERNELS):
+            if read_only(place):  # kernels that it lacks would go to the user's cache
+                raise ValueError(f"{place} is read-only: chmod u+w it, or name another folder")
     needed = {"SKEWLESS_CACHE_DIR": str(folder.resolve()), **_CPUS[cpu]}
     print(f"skewless: compiling for {', '.join(names)}, which takes a minute", file=sys.stderr)
     # A process of its own: numba reads the CPU's name when it is imported.
     others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    others["PYTHONSAFEPATH"] = "1"  # a file numpy.py in the working folder is not numpy
     program = f"from {__name__} import use_kernels; use_kernels({strategy!r})"
     if subprocess.run([sys.executable, "-c", program], env=others | needed, check=False).returncode:
         raise stopped(f"kernels could not be compiled into {folder}", 1)
@@ -55,6 +60,12 @@ def use_kernels(names: str) -> None:
     import pyarrow as pa
 
     from skewless.arrays import read_only
+    from skewless.plumbing.compiling import cache_folder
+
+    try:
+        cache_folder()
+    except OSError as error:
+        sys.exit(f"skewless: {error}")
     from skewless.keys import hash_keys
     from skewless.simulator.syncing import merge_and_fork
     from skewless.spark.routing.bounded_counts import add, bounded_counts

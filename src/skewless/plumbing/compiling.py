@@ -36,7 +36,7 @@ from numba.core import config as numba_config
 from numba.core import event as numba_event
 from numba.core.compiler_lock import global_compiler_lock
 
-from skewless.plumbing.private_files import PRIVATE, private_folder, read_only
+from skewless.plumbing.private_files import KERNELS, PRIVATE, private_folder, read_only
 
 try:
     import fcntl
@@ -47,40 +47,71 @@ except ImportError:  # pragma: no cover - Windows: no advisory locks, so no shar
 def sources_digest(module: str, file: Path) -> str:
     """Return a digest of the module's text and the text of all modules that it imports.
 
-    Only modules of its package and of this package count. The imports must be done: the modules
-    are looked up among those that are loaded. This module counts in any case.
+    Only modules of its package and of this package count, and those beside a module of the user.
+    The imports must be done: the modules are looked up among those that are loaded. This module
+    counts in any case.
     """
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
+    beside = None if len(packages) == 1 else _folder_beside(module, file)
     texts = {__name__: Path(__file__), module: file}
     waiting = list(texts.items())
     while waiting:
         for name in _imported(*waiting.pop()):
             found = getattr(sys.modules.get(name), "__file__", None)
-            if found and name not in texts and name.partition(".")[0] in packages:
+            if not found or name in texts:
+                continue
+            if name.partition(".")[0] in packages or (beside and _is_below(beside, Path(found))):
                 texts[name] = Path(found)
                 waiting.append((name, texts[name]))
     digest = hashlib.sha256()
     for name in sorted(texts):
         digest.update(f"{name}\n".encode())
-        digest.update(_text_digest(texts[name]))
+        digest.update(_digest(_text(texts[name])))
     return digest.hexdigest()[:16]
 
 
-@functools.cache
-def _text_digest(file: Path) -> bytes:
-    return hashlib.sha256(file.read_bytes()).digest()
+def _folder_beside(module: str, file: Path) -> Path:
+    """Return the folder from which the module was imported."""
+    depth = module.count(".") + (file.name == "__init__.py")
+    return file.resolve().parents[depth]
+
+
+def _is_below(folder: Path, file: Path) -> bool:
+    """Return whether a file is in the folder, and not installed there (`.venv`)."""
+    if {"site-packages", "dist-packages"} & set(file.parts):
+        return False
+    return file.is_file() and file.resolve().is_relative_to(folder)
+
+
+#: What each file had when its module was loaded; it may have been edited since.
+_TEXTS: dict[Path, bytes] = {}
+
+
+def _text(file: Path) -> bytes:
+    if file not in _TEXTS:
+        _TEXTS[file] = file.read_bytes()
+    return _TEXTS[file]
 
 
 @functools.cache
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()
+
+
 def _imported(module: str, file: Path) -> tuple[str, ...]:
     """Return the names of the modules that a file may import."""
     if file.suffix != ".py":
         return ()
-    return tuple(dict.fromkeys(_import_names(module, file)))
+    return _import_names(module, file.name == "__init__.py", _text(file))
 
 
-def _import_names(module: str, file: Path) -> Iterator[str]:
-    waiting: list[ast.AST] = [ast.parse(file.read_bytes())]
+@functools.cache
+def _import_names(module: str, is_package: bool, text: bytes) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_all_import_names(module, is_package, text)))
+
+
+def _all_import_names(module: str, is_package: bool, text: bytes) -> Iterator[str]:
+    waiting: list[ast.AST] = [ast.parse(text)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
@@ -94,7 +125,7 @@ def _import_names(module: str, file: Path) -> Iterator[str]:
             if node.level:
                 parents = module.split(".")
                 # A package counts as one of its own parents.
-                kept = len(parents) - node.level + (file.name == "__init__.py")
+                kept = len(parents) - node.level + is_package
                 base = ".".join([*parents[:kept], *filter(None, [node.module])])
             yield base
             # `from package import name` may import a module.
@@ -104,8 +135,6 @@ def _import_names(module: str, file: Path) -> Iterator[str]:
 _LOG = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_NAME = "kernels"
 
 #: True when NUMBA_DISABLE_JIT is set: kernels then run as the plain Python that they are.
 JIT_OFF = bool(numba_config.DISABLE_JIT)
@@ -121,7 +150,7 @@ def cache_folder() -> Path:
     asked = os.environ.get("SKEWLESS_CACHE_DIR")
     if not asked:
         return _own_folder()
-    folder = Path(asked) / _NAME
+    folder = Path(asked) / KERNELS
     try:
         return private_folder(folder) if read_only(folder) else _writable(folder)
     except OSError as error:
@@ -140,7 +169,7 @@ def _own_folder() -> Path:
     """
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        return _writable(Path(home).expanduser() / "skewless" / _NAME)
+        return _writable(Path(home).expanduser() / "skewless" / KERNELS)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
         _LOG.warning(
             "kernels are compiled for this process alone, because the cache folder cannot be "
@@ -245,8 +274,8 @@ def _folder_name(function: Callable[..., Any]) -> str:
     So each version of each module has its own folder.
     """
     source = Path(function.__code__.co_filename)
-    if not source.is_file():
-        return function.__module__
+    if "<locals>" not in function.__qualname__:
+        _TEXTS.pop(source, None)  # the module is being loaded, perhaps again
     return f"{function.__module__}-{sources_digest(function.__module__, source)}"
 
 
@@ -318,8 +347,9 @@ def kernel(function: F) -> F:
     # state's arrays at each call would cost many times the work itself. It also makes the
     # compiler refuse a kernel that allocates.
     dispatcher = numba.njit(nogil=True, _nrt=False, forceinline=True)(function)
-    if fcntl is None:  # pragma: no cover - Windows
-        return dispatcher
+    # A function of a notebook or of a prompt has no text that could tell it from its next version.
+    if fcntl is None or not Path(function.__code__.co_filename).is_file():
+        return dispatcher  # type: ignore[no-any-return]
 
     dispatcher._cache = _Cache(function)
     compile_signature = dispatcher.compile

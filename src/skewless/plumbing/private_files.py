@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 
 PRIVATE = 0o600
+#: The name of a folder of compiled kernels.
+KERNELS = "kernels"
 _ROOT = 0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
