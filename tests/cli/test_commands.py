@@ -14,6 +14,7 @@ import typer
 from command_line import let_java_be_found, refused, run
 from skewless import registry, workloads
 from skewless.cli import app, reading
+from skewless.plumbing import new_process
 
 SMALL = ["--zipf", "1.2", "--keys", "1000", "--records", "2e4", "--workers", "8"]
 FIELDS = {
@@ -258,6 +259,8 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "cannot import 'no_such_module'": ["check", "no_such_module:Strategy"],
         "has no class 'Nobody'": ["check", "examples.three_choices:Nobody"],
         "is not a strategy: it lacks": ["check", "collections:OrderedDict"],
+        "STRATEGY must be one strategy, not 'hash,pkg'": ["check", "hash,pkg"],
+        "FOLDER must be a folder that can be made": ["compile", str(broken), "--strategy", "hash"],
     }
     for message, command in cases.items():
         assert message in refused(*command), command
@@ -353,6 +356,30 @@ def test_the_table_says_how_often_sources_merged_and_what_a_failure_lost():
     failed = run(*command, *timing, "--event", "fail@5000:worker=15,queued=lost").output
     assert "lost" in failed
     assert "replayed" in failed
+
+
+@pytest.mark.parametrize(
+    "command", ["strategies", "workloads", "check hash", "simulate --strategy hash --zipf 1"]
+)
+def test_a_cache_folder_that_cannot_be_used_is_one_clear_line(tmp_path, command):
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path / "file")}
+    done = subprocess.run(
+        [sys.executable, "-m", "skewless", *command.split()],
+        env=environment | {"NUMBA_DISABLE_JIT": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"skewless: SKEWLESS_CACHE_DIR={tmp_path / 'file'} cannot hold")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_another_process_takes_no_package_from_the_working_folder(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise ImportError('not numpy')")
+    (tmp_path / "mine.py").touch()
+    for program in ("import numpy, mine", "import runpy; import mine"):
+        subprocess.run(new_process.python(program), cwd=tmp_path, check=True)
 
 
 def test_the_module_is_the_command():

@@ -1,3 +1,4 @@
+import errno
 import logging
 import os
 import pickle
@@ -354,3 +355,31 @@ def test_compiled_and_plain_agree():
     with np.errstate(over="ignore"):
         for x in (0, 1, 2**63, 2**64 - 1):
             assert int(mix(np.uint64(x))) == int(mix.py_func(np.uint64(x)))
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_damaged_file_is_compiled_again(tmp_path, ending, writable):
+    (tmp_path / "own.py").write_text(MODULE)
+    program = "import numpy as np, own; print(own.first(own.State(np.arange(3))))"
+    stats = "; print(sum(own.first.stats.cache_misses.values()))"
+    assert _printed(program, tmp_path, tmp_path / "cache") == "0\n"
+    (file,) = (tmp_path / "cache").rglob(f"own*/*.{ending}")
+    file.write_bytes(file.read_bytes()[:50])
+    if not writable:
+        for path in (file, file.parent, file.parent.parent):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+    for misses in (1, 0 if writable else 1):
+        printed = _printed(program + stats, tmp_path, tmp_path / "cache")
+        assert printed == f"0\n{misses}\n"
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    cache = mix._cache
+    monkeypatch.setattr(cache, "_save_overload", full)
+    monkeypatch.setattr(cache, "_cache_path", str(tmp_path))
+    with pytest.raises(OSError, match=f"cannot be written to {tmp_path}: No space left"):
+        cache.save_overload(None, None)

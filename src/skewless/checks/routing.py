@@ -6,13 +6,13 @@ import hashlib
 import os
 import pickle
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
+from skewless.plumbing import new_process
 from skewless.state import copy_state, named_arrays, with_arrays
 from skewless.strategy import AnyStrategy, Report, Weighs
 
@@ -360,10 +360,14 @@ def routing_digests(strategies: Sequence[AnyStrategy]) -> list[str]:
     return [routing_digest(strategy) for strategy in strategies]
 
 
+#: A module that is run by -m would find the working folder first.
+_CHECKS = "import runpy; runpy.run_module('skewless.checks', run_name='__main__')"
+
+
 def elsewhere(task: Callable[..., Iterable[str]], *arguments: Any, jit: bool) -> list[str]:
     """Return the lines that `task` gives in a new process, with compilation on or off."""
     done = subprocess.run(
-        [sys.executable, "-m", "skewless.checks"],
+        new_process.python(_CHECKS),
         input=pickle.dumps((task, arguments)),
         env={**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"},
         stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import skewless
+from skewless.plumbing.private_files import NoFolderForKernels
 
 # The error class for bad options; Typer has no public name for it.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -25,6 +26,8 @@ class OneLine(TyperGroup):
             return super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
         try:
             code = super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
+        except NoFolderForKernels as error:  # found when modules with kernels are imported
+            code = stopped(str(error), 2).exit_code
         except typer.Abort:
             code = stopped("aborted", 1).exit_code
         except _UsageError as error:

@@ -10,6 +10,7 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
+from skewless.plumbing.arguments import shown
 
 #: Tampered states to try: enough to find an index that is not checked.
 _TAMPERED = 60
@@ -26,7 +27,10 @@ def check(
     from skewless.checks.tampering import failures_elsewhere
 
     with refusing_bad_input():
-        (subject,) = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
+        found = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
+        if len(found) != 1:
+            raise ValueError(f"STRATEGY must be one strategy, not {shown(strategy)}")
+        (subject,) = found
     try:
         passed = check_strategy(subject)
     except CheckFailed as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
+from skewless.plumbing import new_process
 from skewless.plumbing.private_files import KERNELS, read_only
 
 _DEFAULT = "cascade-ahead,hash,pkg"
@@ -36,7 +38,12 @@ def compile_kernels(
         if cpu not in _CPUS:
             raise ValueError(f"--cpu must be {' or '.join(_CPUS)}, not {cpu!r}")
         names = [one.name for one in reading.strategies(strategy, {})]
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"FOLDER must be a folder that can be made, not {str(folder)!r}: {error.strerror}"
+            ) from None
         for place in (folder, folder / KERNELS):
             if read_only(place):  # kernels that it lacks would go to the user's cache
                 raise ValueError(f"{place} is read-only: chmod u+w it, or name another folder")
@@ -44,14 +51,23 @@ def compile_kernels(
     print(f"skewless: compiling for {', '.join(names)}, which takes a minute", file=sys.stderr)
     # A process of its own: numba reads the CPU's name when it is imported.
     others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    others["PYTHONSAFEPATH"] = "1"  # a file numpy.py in the working folder is not numpy
-    program = f"from {__name__} import use_kernels; use_kernels({strategy!r})"
-    if subprocess.run([sys.executable, "-c", program], env=others | needed, check=False).returncode:
+    command = new_process.python(f"from {__name__} import in_new_process as run; run({strategy!r})")
+    if subprocess.run(command, env=others | needed, check=False).returncode:
         raise stopped(f"kernels could not be compiled into {folder}", 1)
     if as_json:
         print_json({"folder": str(folder), "strategies": names, "environment": needed})
     else:
-        print("To use it:", *(f"{name}={value}" for name, value in needed.items()))
+        print("To use it:", *(f"{name}={shlex.quote(value)}" for name, value in needed.items()))
+
+
+def in_new_process(names: str) -> None:
+    """Compile in this process; what goes wrong with files is one line."""
+    try:
+        use_kernels(names)
+    except OSError as error:
+        sys.exit(f"skewless: {' '.join(str(error).split())}")
+    except KeyboardInterrupt:  # the process that waits for this one says so
+        sys.exit(1)
 
 
 def use_kernels(names: str) -> None:

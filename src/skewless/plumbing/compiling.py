@@ -36,7 +36,13 @@ from numba.core import config as numba_config
 from numba.core import event as numba_event
 from numba.core.compiler_lock import global_compiler_lock
 
-from skewless.plumbing.private_files import KERNELS, PRIVATE, private_folder, read_only
+from skewless.plumbing.private_files import (
+    KERNELS,
+    PRIVATE,
+    NoFolderForKernels,
+    private_folder,
+    read_only,
+)
 
 try:
     import fcntl
@@ -154,7 +160,7 @@ def cache_folder() -> Path:
     try:
         return private_folder(folder) if read_only(folder) else _writable(folder)
     except OSError as error:
-        raise OSError(
+        raise NoFolderForKernels(
             f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. "
             "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
         ) from None
@@ -193,7 +199,7 @@ def _folder_of_this_process() -> Path:
     try:
         return _writable(folder)
     except OSError as error:
-        raise OSError(
+        raise NoFolderForKernels(
             f"no folder can hold compiled kernels: {error}. "
             "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
         ) from None
@@ -316,13 +322,32 @@ class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]
-    """numba's cache, which does not write to a read-only folder."""
+    """numba's cache, which does not write to a read-only folder.
+
+    What is damaged, as by a copy that was cut off, is compiled again.
+    """
 
     _impl_class = _Found
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # whatever unpickling and LLVM raise
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            _LOG.warning("a compiled kernel in %s is damaged (%s)", self.cache_path, reason)
+            if not read_only(Path(self.cache_path)):
+                self.flush()  # else saving would read the damaged index
+            return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
-        if not read_only(Path(self.cache_path)):
+        if read_only(Path(self.cache_path)):
+            return
+        try:
             super().save_overload(sig, data)
+        except OSError as error:
+            raise NoFolderForKernels(
+                f"a compiled kernel cannot be written to {self.cache_path}: {error.strerror}"
+            ) from None
 
 
 def kernel(function: F) -> F:

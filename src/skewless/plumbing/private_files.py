@@ -25,6 +25,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+class NoFolderForKernels(OSError):  # noqa: N818 - it is read as a sentence
+    """There is no folder that compiled kernels could be in, or it has no room for more."""
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a file for this user only; a file that exists is replaced."""
     place = _followed(path)
