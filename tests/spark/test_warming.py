@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 from itertools import count
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -78,6 +82,33 @@ def test_spark_does_not_look_through_all_modules_after_each_task(
     assert frozen[0] > 10_000
     assert frozen[1] == 0
     assert frozen[2] > 10_000
+
+
+def test_no_function_of_a_user_waits_for_the_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With an empty cache, the daemon starts at once, and another process fills the cache."""
+    settings = {"SKEWLESS_CACHE_DIR": str(tmp_path), "SKEWLESS_WARM": "hash"}
+    compiled = "print([p.name for p in Path(os.environ['SKEWLESS_CACHE_DIR']).rglob('*.nbi')])"
+    program = (
+        "import os; from pathlib import Path; from pyspark import daemon; "
+        "from skewless.spark import daemon as ours; "
+        f"daemon.manager = lambda: {compiled}; "
+        f"ours.main(); [one.wait() for one in ours._BESIDE]; {compiled}; "
+        f"ours._BESIDE.clear(); ours.main(); print(len(ours._BESIDE))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    at_first, later, again, beside = done.stdout.splitlines()
+    assert at_first == "[]"
+    assert "hash._route_by_modulo" in later
+    assert (again, beside) == (later, "0")
 
 
 def test_a_reason_of_several_lines_becomes_one(

@@ -78,10 +78,7 @@ def use_kernels(names: str) -> None:
     from skewless.arrays import read_only
     from skewless.plumbing.compiling import cache_folder
 
-    try:
-        cache_folder()
-    except OSError as error:
-        sys.exit(f"skewless: {error}")
+    cache_folder()  # what is wrong with the folder is said before anything is loaded
     from skewless.keys import hash_keys
     from skewless.simulator.syncing import merge_and_fork
     from skewless.spark.routing.bounded_counts import add, bounded_counts

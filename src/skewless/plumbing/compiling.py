@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -247,6 +248,7 @@ class _Progress(numba_event.Listener):  # type: ignore[misc]
 
 
 _SAY_EVERY_S = 10.0
+may_compile = ContextVar("may_compile", default=True)
 _PROGRESS = _Progress()
 numba_event.register("numba:compile", _PROGRESS)
 
@@ -317,6 +319,10 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
         return str(self._line)  # functions of one name; the digest fixes their lines
 
 
+class NotCompiledError(Exception):
+    """A kernel is not in the cache, where `may_compile` says that none is to be compiled."""
+
+
 class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Locator,)
 
@@ -330,14 +336,17 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Found
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception as error:  # whatever unpickling and LLVM raise
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             _LOG.warning("a compiled kernel in %s is damaged (%s)", self.cache_path, reason)
             if not read_only(Path(self.cache_path)):
                 self.flush()  # else saving would read the damaged index
-            return None
+        if found is None and not may_compile.get():
+            raise NotCompiledError(f"{self._name} is not in the cache")
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if read_only(Path(self.cache_path)):
@@ -345,9 +354,8 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            raise NoFolderForKernels(
-                f"a compiled kernel cannot be written to {self.cache_path}: {error.strerror}"
-            ) from None
+            why = f"a compiled kernel cannot be written to {self.cache_path}: {error.strerror}"
+            raise NoFolderForKernels(why) from None
 
 
 def kernel(function: F) -> F:

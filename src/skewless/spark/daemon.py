@@ -2,14 +2,21 @@
 
 Set as `spark.python.daemon.module` (see `skewless.spark.configure`). Spark starts this module once
 per executor; every Python worker is a fork of it, so what is loaded here costs a worker nothing.
+Kernels that are not compiled yet are compiled beside it, for the workers of later.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 from pathlib import Path
+
+from skewless.plumbing.new_process import python
+
+#: The process that compiles, if there is one; it ends with this one.
+_BESIDE: list[subprocess.Popen[bytes]] = []
 
 
 def main() -> None:
@@ -40,11 +47,22 @@ def _working_folder_last() -> None:
 
 
 def _warm(names: list[str]) -> None:
-    """Load the kernels, or say in one line why not: without them Spark is slower, not broken."""
+    """Load the kernels, or say in one line why not: without them Spark is slower, not broken.
+
+    What is not compiled yet, another process compiles: no function of a user waits for that.
+    """
     try:
+        from skewless.plumbing.compiling import NotCompiledError, may_compile
         from skewless.spark.warming import warm
 
-        warm(names)
+        compiling = may_compile.set(False)
+        try:
+            warm(names)
+        except NotCompiledError:
+            program = f"from skewless.spark.warming import warm; warm({names!r})"
+            _BESIDE.append(subprocess.Popen(python(program), stdin=subprocess.DEVNULL, stdout=2))
+        finally:
+            may_compile.reset(compiling)
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         text = f"skewless: kernels were not loaded before the first record ({reason})"

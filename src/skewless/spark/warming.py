@@ -16,10 +16,11 @@ from skewless.strategy import AnyStrategy
 
 def warm(names: Iterable[str]) -> None:
     """Load the kernels for routing by these registered strategies and for combining."""
+    strategies = [registry.make(name) for name in names]  # a wrong name is told at once
     hash_keys(pa.array(["a"]))
     group([pa.array(["a"])])
-    for name in names:
-        warm_strategy(registry.make(name))
+    for strategy in strategies:
+        warm_strategy(strategy)
 
 
 def warm_strategy(strategy: AnyStrategy) -> None:
