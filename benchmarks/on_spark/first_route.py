@@ -26,7 +26,7 @@ KERNELS = ("not yet compiled", "packed")
 #: Two executors on loopback, each a Java process, which share no folder that we name.
 MASTER = "local-cluster[2,1,1024]"
 #: So many that a route takes seconds: Java's own start after that of Python is a small part.
-N_RECORDS = 4_000_000
+N_RECORDS = 16_000_000
 PACKED = {
     "spark.executorEnv.SKEWLESS_CACHE_DIR": "./packed",
     "spark.executorEnv.NUMBA_CPU_NAME": "generic",

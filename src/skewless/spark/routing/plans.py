@@ -36,6 +36,7 @@ from skewless.spark.ledger.entry_checks import require_plan, require_report, res
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import SOURCES, WORKERS, plan_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
+from skewless.spark.routing import worker_steps
 from skewless.spark.routing.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
 from skewless.spark.routing.plan_turns import latest_plan, made_or_awaited
 from skewless.spark.routing.requests import (
@@ -48,14 +49,7 @@ from skewless.spark.routing.requests import (
     warn,
 )
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
-from skewless.spark.routing.worker_steps import (
-    Step,
-    Steps,
-    Wishes,
-    kept_speeds,
-    steps_about,
-    steps_of,
-)
+from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_about, steps_of
 from skewless.state import copy_state
 from skewless.strategies.rescaling import places
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
@@ -200,7 +194,7 @@ class PlanMaker:
         if speeds is not None and not any(speeds[: numbers.n_workers]):
             numbers = others_able(numbers, (n_last, asked, most), most, speeds)
         n_workers = numbers.n_workers
-        own = kept_speeds(steps, n_workers) if speeds is None else speeds[:n_workers]
+        own = worker_steps.kept_speeds(steps, n_workers) if speeds is None else speeds[:n_workers]
         if n_workers == n_last and own in (None, last_speeds):
             return following._with(steps), numbers
         if not isinstance(self.strategy, Rescales):
