@@ -17,9 +17,12 @@ PLAIN = (
     "docs/guides/add-a-strategy.md",
     "docs/guides/reproduce-a-paper.md",
     "docs/guides/tune.md",
+    "docs/reference/aggregations.md",
+    "docs/reference/checks.md",
     "docs/reference/metrics.md",
     "docs/reference/simulator.md",
     "docs/reference/skewless.md",
+    "docs/reference/workloads.md",
     "docs/simulator.md",
 )
 #: Pages that tests/spark/test_guides.py runs.
