@@ -14,12 +14,10 @@ from skewless.spark import KeyProcessor, process
 
 pytestmark = pytest.mark.spark
 
-#: What has an example, and why it is not run.
-SKIPPED = {"explain_write": "needs a table of a catalog that Spark has not"}
 #: The names of the package that are described where they are used.
 WITHOUT = {"KeyPlan", "KeyedRecords", "Update", "Window"}
 WITHOUT |= {"check_processor", "observed_hot_keys", "session"}
-VERBS = sorted({*skewless.spark.__all__} - {*SKIPPED, *WITHOUT})
+VERBS = sorted({*skewless.spark.__all__} - WITHOUT)
 
 
 class Visits(KeyProcessor):
@@ -64,9 +62,3 @@ def test_the_examples_of_a_verb_print_what_they_say(spark: Any, ledger: str, nam
     said: list[str] = []
     result = doctest.DocTestRunner(verbose=False).run(found, out=said.append)
     assert not result.failed, "".join(said)
-
-
-@pytest.mark.parametrize("name", SKIPPED)
-def test_an_example_that_is_not_run_is_marked(name: str) -> None:
-    found = examples(name)
-    assert any(doctest.SKIP in example.options for example in found.examples)

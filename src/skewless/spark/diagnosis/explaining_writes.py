@@ -68,9 +68,13 @@ def explain_write(df: DataFrame, table: str) -> ExplainedWrite:
 
     Examples
     --------
-    >>> print(explain_write(route(df, "day"), "lake.sales"))  # doctest: +SKIP
-    lake.sales: the write shuffles again what was routed: set the table's property \
-write.distribution-mode to none
+    >>> from skewless.spark import route
+    >>> table = "CREATE TABLE by_day (n BIGINT, day BIGINT) USING parquet PARTITIONED BY (day)"
+    >>> _ = spark.sql(table)
+    >>> sales = spark.range(9).selectExpr("id AS n", "id % 3 AS day")
+    >>> print(explain_write(route(sales, "day", workers=2).drop("worker"), "by_day"))
+    by_day: the rows are written as route sent them
+    >>> _ = spark.sql("DROP TABLE by_day")
     """
     records = Records.with_names(df, "df")
     if records.is_stream:
