@@ -312,17 +312,21 @@ def test_kernels_that_another_user_planted_are_not_loaded(tmp_path):
     cache, trace = tmp_path / "cache", tmp_path / "trace"
     program = "import numpy as np; from skewless.kernels.hashing import mix; mix(np.uint64(1))"
     _printed(program, tmp_path, cache)
-    indexes = list(cache.rglob("*.nbi"))
-    assert indexes
-    for index in indexes:
-        # numba reads its version and then the index, which it unpickles.
-        with index.open("rb") as file:
-            version = pickle.load(file)
-        index.write_bytes(pickle.dumps(version) + pickle.dumps(Planted(trace)))
-    with pytest.raises(subprocess.CalledProcessError):
-        _printed(program, tmp_path, cache)
+
+    def plant() -> None:
+        indexes = list(cache.rglob("*.nbi"))
+        assert indexes
+        for index in indexes:
+            # numba reads its version and then the index, which it unpickles.
+            with index.open("rb") as file:
+                version = pickle.load(file)
+            index.write_bytes(pickle.dumps(version) + pickle.dumps(Planted(trace)))
+
+    plant()
+    _printed(program, tmp_path, cache)  # to numba it is damaged, so it is compiled again
     assert trace.exists()  # the planted file does run code where it is believed
     trace.unlink()
+    plant()
     os.chown(cache / "kernels", 54_321, 54_321)
     with pytest.raises(subprocess.CalledProcessError):
         _printed(program, tmp_path, cache)
