@@ -31,12 +31,16 @@ def test_a_page_of_the_site_is_readable_and_fetches_nothing_from_outside(browser
 
     async def look():
         async with tab(browser) as seen:
-            await seen.read(file.as_uri())
             for screen, (width, dark) in SCREENS.items():
                 await seen.screen(width, dark=dark)
+                await seen.read(file.as_uri())
+                # The site keeps the scheme that it chose first, so let it choose anew.
+                await seen.value("localStorage.clear()")
+                await seen.call("Page.reload")
                 await seen.until(f"window.innerWidth === {width}")
                 scheme = "slate" if dark else "default"
-                await seen.until(f"document.body.dataset.mdColorScheme === '{scheme}'")
+                await seen.until(f"document.body?.dataset.mdColorScheme === '{scheme}'")
+                await seen.until("document.readyState === 'complete'")
                 assert await seen.value("document.documentElement.scrollWidth") <= width
                 await seen.shot(shots / f"{screen}-{file.stem}.png")
             found = await seen.value(f"document.querySelectorAll('article {PAGES[page]}').length")
