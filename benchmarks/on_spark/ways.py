@@ -188,8 +188,8 @@ def writing(cell: Cell, df: DataFrame, folder: Path) -> Ways:
             settings.set(size, str(before))
 
     ways, said = by_partition(cell, df, run, cell.costs)
-    for text, times in (("a quarter", 0.25), ("four times", 4.0)):
-        ways[f"{REBALANCE}, {text} of the size"] = partial(rebalanced, times)
+    for text, times in (("a quarter of", 0.25), ("four times", 4.0)):
+        ways[f"{REBALANCE}, {text} the size"] = partial(rebalanced, times)
     return ways, said
 
 

@@ -84,14 +84,18 @@ def test_spark_does_not_look_through_all_modules_after_each_task(
     assert frozen[2] > 10_000
 
 
-def test_no_function_of_a_user_waits_for_the_compiler(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """With an empty cache, the daemon starts at once, and another process fills the cache."""
-    settings = {"SKEWLESS_CACHE_DIR": str(tmp_path), "SKEWLESS_WARM": "hash"}
-    compiled = "print([p.name for p in Path(os.environ['SKEWLESS_CACHE_DIR']).rglob('*.nbi')])"
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_no_function_of_a_user_waits_for_the_compiler(tmp_path: Path, has_folder: bool) -> None:
+    """With an empty cache, the daemon starts at once, and another process fills the cache.
+
+    Without a home, that is the folder of the daemon and of its workers.
+    """
+    (tmp_path / "file").touch()
+    settings = {"SKEWLESS_CACHE_DIR": str(tmp_path) if has_folder else "", "SKEWLESS_WARM": "hash"}
+    settings["XDG_CACHE_HOME"] = str(tmp_path / "file")
+    compiled = "print([p.name for p in cache_folder().rglob('*.nbi')])"
     program = (
-        "import os; from pathlib import Path; from pyspark import daemon; "
+        "from skewless.plumbing.compiling import cache_folder; from pyspark import daemon; "
         "from skewless.spark import daemon as ours; "
         f"daemon.manager = lambda: {compiled}; "
         f"ours.main(); [one.wait() for one in ours._BESIDE]; {compiled}; "

@@ -198,7 +198,7 @@ def _folder_of_this_process() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="skewless-"))
     atexit.register(_remove, folder, os.getpid())
     try:
-        return _writable(folder)
+        return _writable(folder / KERNELS)
     except OSError as error:
         raise NoFolderForKernels(
             f"no folder can hold compiled kernels: {error}. "
@@ -320,7 +320,7 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
 
 
 class NotCompiledError(Exception):
-    """A kernel is not in the cache, where `may_compile` says that none is to be compiled."""
+    """A kernel is not in the cache, and `may_compile` says that none is to be compiled."""
 
 
 class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
@@ -328,10 +328,7 @@ class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]
-    """numba's cache, which does not write to a read-only folder.
-
-    What is damaged, as by a copy that was cut off, is compiled again.
-    """
+    """numba's cache; what is damaged is compiled again, and no read-only folder is written to."""
 
     _impl_class = _Found
 
@@ -344,7 +341,8 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
             _LOG.warning("a compiled kernel in %s is damaged (%s)", self.cache_path, reason)
             if not read_only(Path(self.cache_path)):
                 self.flush()  # else saving would read the damaged index
-        if found is None and not may_compile.get():
+        # What goes to a read-only folder, no other process can keep for this one.
+        if found is None and not (may_compile.get() or read_only(Path(self.cache_path))):
             raise NotCompiledError(f"{self._name} is not in the cache")
         return found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from skewless.plumbing.new_process import python
 
-#: The process that compiles, if there is one; it ends with this one.
+#: The process that compiles, if there is one. Python warns of a process that nobody holds.
 _BESIDE: list[subprocess.Popen[bytes]] = []
 
 
@@ -52,15 +52,18 @@ def _warm(names: list[str]) -> None:
     What is not compiled yet, another process compiles: no function of a user waits for that.
     """
     try:
-        from skewless.plumbing.compiling import NotCompiledError, may_compile
+        from skewless.plumbing.compiling import NotCompiledError, cache_folder, may_compile
         from skewless.spark.warming import warm
 
         compiling = may_compile.set(False)
         try:
             warm(names)
         except NotCompiledError:
-            program = f"from skewless.spark.warming import warm; warm({names!r})"
-            _BESIDE.append(subprocess.Popen(python(program), stdin=subprocess.DEVNULL, stdout=2))
+            command = python(f"from skewless.spark.warming import warm; warm({names!r})")
+            # Without a home, the folder is that of this process and of its forks.
+            there = os.environ | {"SKEWLESS_CACHE_DIR": str(cache_folder().parent)}
+            beside = subprocess.Popen(command, env=there, stdin=subprocess.DEVNULL, stdout=2)
+            _BESIDE.append(beside)
         finally:
             may_compile.reset(compiling)
     except Exception as error:

@@ -163,9 +163,9 @@ def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataF
         copies = f"explode(sequence(0, coalesce({way.copied}, 1) - 1))"
         rows, copy = rows.selectExpr("*", f"{copies} AS {_COPY}"), _COPY
     row, column = (_OWN, copy) if way.divided == _ROWS else (copy, _OWN)
-    cell = f"if({_WORKERS} IS NULL, {_NO_CELL}, {row} * {_COLUMNS} + {column})"
-    # Without a plan for the key, null has no element.
-    worker = f"coalesce(get({_WORKERS}, {row} * {_COLUMNS} + {column}), {home})"
+    place = f"{row} * {_COLUMNS} + {column}"
+    cell = f"if({_WORKERS} IS NULL, {_NO_CELL}, {place})"
+    worker = f"coalesce(get({_WORKERS}, {place}), {home})"  # null has no element
     rows = rows.selectExpr("*", f"{cell} AS {way.cell}", f"{worker} AS {way.worker}")
     if _looks_up(side, way, plan.how):
         # Of the copies of a row, the first one tells.
