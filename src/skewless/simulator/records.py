@@ -106,6 +106,14 @@ def collect(dealt: NDArray[Any], first: I64, begins: Ints, out: NDArray[Any]) ->
             row += 1
 
 
+@kernel
+def _keep(old: NDArray[Any], head: Ints, end: Ints, begins: Ints, out: NDArray[Any]) -> None:
+    for source in range(head.size):
+        shift = begins[source] - head[source]
+        for i in range(head[source], end[source]):
+            out[i + shift] = old[i]
+
+
 def refill(
     old: NDArray[Any],
     head: Ints,
@@ -116,7 +124,5 @@ def refill(
     out: NDArray[Any],
 ) -> None:
     """Fill each stretch with what its source had left, `head` to `end`, and then the new values."""
-    left = end - head
-    offsets = np.arange(left.sum()) - np.repeat(np.cumsum(left) - left, left)
-    out[np.repeat(begins, left) + offsets] = old[np.repeat(head, left) + offsets]
-    deal(values, first, begins + left, out)
+    _keep(old, head, end, begins, out)
+    deal(values, first, begins + (end - head), out)

@@ -78,6 +78,7 @@ class Clock:
         self._times = no_times(0)
         self._batch = no_batch(n_sources)
         self._held = HeldKeys()
+        self._holds = False  # whether a record ever had to wait for the state of its key
         none = np.zeros(1, np.int64)
         self._parked = Parked(np.zeros(1, under_way.PARKED), none)
         fails = np.bincount(np.array(failing, np.int64), minlength=capacities.size)
@@ -116,7 +117,10 @@ class Clock:
         if self._merging is not None:
             self._merging.add(window, keys, workers)
         self._batch = by_source(self._batch, records, first)
-        self._parked = under_way.with_room(self._parked, int((self._batch.until > 0).sum()))
+        self._holds = self._holds or bool(records.until.any())
+        if self._holds:
+            n_held = int(np.count_nonzero(self._batch.until))
+            self._parked = under_way.with_room(self._parked, n_held)
         ends = self._n_records % self._window == 0
         self._advance(to_the_end=ends and self.timing.barrier)
         if ends:

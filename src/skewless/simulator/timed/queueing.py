@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw, to_unit
 from skewless.kernels.sorting import sift
 from skewless.plumbing.compiling import kernel
-from skewless.simulator.records import refill, shares, stretches
+from skewless.simulator.records import deal, refill, shares, stretches
 from skewless.simulator.timed.under_way import (
     InFlight,
     Parked,
@@ -60,6 +59,7 @@ class Batch(NamedTuple):
     keys: Keys  # empty unless a worker will fail
     head: Ints  # by source: its next record
     end: Ints  # by source: behind its last record
+    limit: Ints  # by source: behind its last place
 
 
 class Rules(NamedTuple):
@@ -270,25 +270,28 @@ class Routed(NamedTuple):
 def no_batch(n_sources: int) -> Batch:
     """Return a batch without records."""
     none: list[Any] = [np.empty(0, kind) for kind in ("i4", "f8", "i8", "f8", "u8")]
-    return Batch._make([*none, np.zeros(n_sources, np.int64), np.zeros(n_sources, np.int64)])
+    return Batch._make([*none, *(np.zeros(n_sources, np.int64) for _ in range(3))])
 
 
 def by_source(before: Batch, new: Routed, first: int) -> Batch:
     """Build a batch of the records that are left and the new ones behind them, source by source.
 
-    The first of the new records belongs to the source `first`, and so on in turn.
+    The first of the new records belongs to the source `first`, and so on in turn. The arrays of
+    `before` are used again while they have room: a source that is far behind has many records left.
     """
-    lengths = before.end - before.head + shares(new.workers.size, first, before.head.size)
-    begins, size = stretches(lengths)
-
-    def together(old: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-        if not values.size:
-            return values  # a column that is not needed
-        out = np.zeros(size, values.dtype)
-        refill(old, before.head, before.end, values, first, begins, out)
-        return out
-
-    columns: dict[str, Any] = {
-        name: together(getattr(before, name), getattr(new, name)) for name in new._fields
-    }
-    return Batch(**columns, head=begins.copy(), end=begins + lengths)
+    counts = shares(new.workers.size, first, before.head.size)
+    columns = new._asdict()
+    if (before.end + counts <= before.limit).all():
+        for name, values in columns.items():
+            if values.size:
+                deal(values, first, before.end, getattr(before, name))
+        return before._replace(end=before.end + counts)
+    lengths = before.end - before.head + counts
+    room = lengths + lengths.sum() // lengths.size  # also for a source that is not behind
+    begins, size = stretches(room)
+    for name, values in columns.items():
+        if values.size:  # else it is a column that is not needed
+            columns[name] = np.zeros(size, values.dtype)
+            old = getattr(before, name)
+            refill(old, before.head, before.end, values, first, begins, columns[name])
+    return Batch(**columns, head=begins.copy(), end=begins + lengths, limit=begins + room)
