@@ -23,11 +23,11 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
+from benchmarks.kinds_of_work import OwnTotals
 from benchmarks.public.both_ways import ROCKSDB, missing_for_transform
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
 from benchmarks.streams import write_files
 from benchmarks.turns import QUIET, file_stream, run_to_end, spark_and_folder
-from skewless.aggregations import VectorAggregator
 from skewless.cli.option import option
 from skewless.spark import KeyProcessor, Processor, Update, aggregate, process
 
@@ -64,25 +64,6 @@ class TotalsOfKey(KeyProcessor):
             n, total = n + 1, total + record["v"]
         new = {"n": n, "total": total}
         return [new], new
-
-
-class OwnTotals(VectorAggregator):
-    """The same as an aggregator, whose states are in Spark's store."""
-
-    inputs = ("v",)
-    state = STATE
-    result = "struct<n: bigint, total: double>"
-
-    def update(self, records: Any, keys: Any, n_keys: int) -> Any:
-        sums = np.bincount(keys, records["v"].to_numpy(), n_keys)
-        return {"n": np.bincount(keys, minlength=n_keys), "total": sums}
-
-    def merge(self, states: Any, keys: Any, n_keys: int) -> Any:
-        n, total = (np.bincount(keys, states[name].to_numpy(), n_keys) for name in ("n", "total"))
-        return {"n": n.astype(np.int64), "total": total}
-
-    def finish(self, states: Any) -> Any:
-        return pa.StructArray.from_arrays([states["n"], states["total"]], ["n", "total"])
 
 
 def spark_processors() -> tuple[Any, Any]:

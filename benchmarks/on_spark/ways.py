@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks import kinds_of_work as kinds
-from benchmarks.on_spark.stateful_operators import OwnTotals
 from benchmarks.records import Row
 from benchmarks.turns import throw_away
 from skewless import aggregations as aggs
@@ -250,8 +249,8 @@ def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
         salt = (F.rand(seed=1) * SALTS).cast("int").alias("salt")
         ways = {"applyInPandas": merged, "salted applyInPandas": partial(merged, salt)}
         for name in ("local", "hash", "cascade-ahead"):
-            ways[f"aggregate, {name}"] = partial(ours, name, OwnTotals())
-        ways["aggregate"] = partial(ours, "auto", OwnTotals())
+            ways[f"aggregate, {name}"] = partial(ours, name, kinds.OwnTotals())
+        ways["aggregate"] = partial(ours, "auto", kinds.OwnTotals())
 
     def run(way: Callable[[], DataFrame]) -> Row:
         totals = way().toArrow()["total"].to_numpy()  # sums of multiples of 1/4 are exact
