@@ -51,8 +51,8 @@ _A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
 _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _HASH, _SIDE = internal("hash"), internal("side")
-#: A row is counted for sure if its position times the number of its partition is below 2 ** 16.
-_ALL_COUNTED = 16
+#: A row is counted for sure if its position times the number of its partition is below 2 ** 15.
+_ALL_COUNTED = 15
 #: Of a sampled key, so many standard deviations are not counted.
 _SURE = 3.0
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
