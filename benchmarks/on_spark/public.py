@@ -120,10 +120,10 @@ REPORT = Report(
 
 
 def main(
-    events: int = option(400_000, "Events of NEXMark."),
-    records: int = option(20_000, "Records of ShuffleBench."),
+    events: int = option(10_000_000, "Events of NEXMark."),
+    records: int = option(400_000, "Records of ShuffleBench."),
     n_rounds: int = option(3, "How often each way is measured.", "--rounds"),
-    minutes: float = option(5, "Stops before a round that would exceed them."),
+    minutes: float = option(120, "Stops before a round that would exceed them."),
     query: list[str] | None = option(None, "Only these, as Q5."),
 ) -> None:
     """Measure all queries."""

@@ -49,7 +49,7 @@ class Rules:
     not overlap. So a record has up to four consumers.
     """
 
-    n_consumers: int = 1000  # how many consumers there are, from 0; consumer 0 gets the most
+    n_consumers: int = 1_000_000  # how many consumers there are, from 0; consumer 0 gets the most
     z: float = 1.0  # the exponent
     matches: float = 1.5  # how many consumers a record has on average
 
@@ -87,7 +87,7 @@ class Rules:
 class ShuffleRecords:
     """Records of random bytes; the same seed makes the same files."""
 
-    n_records: int = 20_000  # records in all
+    n_records: int = 400_000  # records in all
     n_batches: int = 4  # micro-batches into which they are cut
     record_bytes: int = 1024  # the size of a record
     seed: int = 0  # of all bytes

@@ -71,7 +71,7 @@ def test_files_are_cut_by_time_and_two_close_the_windows(tmp_path: Path) -> None
 
 
 def test_records_reach_consumers_by_their_selectivity() -> None:
-    stream, rules = ShuffleRecords(n_records=20_000, n_batches=2), Rules()
+    stream, rules = ShuffleRecords(n_records=20_000, n_batches=2), Rules(n_consumers=1000)
     assert stream.records(1).equals(ShuffleRecords(n_records=20_000, n_batches=2).records(1))
     values = stream.records(0)["value"].combine_chunks()
     rows, consumers = rules.match(values)
