@@ -37,6 +37,11 @@ from skewless.spark.aggregation.native_queries import (
 )
 from skewless.spark.aggregation.partials import N_SLOTS, Packing
 from skewless.spark.aggregation.state_layout import state_layout
+from skewless.spark.aggregation.whole_keys import (
+    WholeKeys,
+    can_tell_keys,
+    without_inputs_of_marks,
+)
 from skewless.spark.aggregation.windows import Window
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
@@ -45,7 +50,7 @@ from skewless.spark.routing.arguments import RoutingArguments, routing_arguments
 from skewless.spark.routing.planned.placing import HASH, with_worker
 from skewless.spark.routing.planned.plan_keys import TOLERANCE, logged_plan
 from skewless.spark.routing.query_ledger import QueryLedger, claim_of
-from skewless.spark.routing.route import make_router, routed
+from skewless.spark.routing.route import decided, make_router, routed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
@@ -146,6 +151,7 @@ class Combined:
     query: QueryLedger | None = None  # finds the ledger to which the workers report
     strategy: AnyStrategy | None = None  # that may split keys
     are_whole = False  # all records of a key in a batch are in one task
+    whole: WholeKeys | None = None  # finishes those keys of which that is true
 
     def __init__(
         self, asked: Asked, choice: Choice, given: RoutingArguments, weight: str | Column | None
@@ -206,15 +212,18 @@ class Combined:
     ) -> DataFrame:
         """Combine records, under a name that shows the choice in Spark's `explain`."""
         partials = self.asked.partials
-        combiner = Combiner(partials, self.query, packing, self.claim, finishes)
+        combiner = Combiner(partials, self.query, packing, self.claim, finishes, self.whole)
         schema = partials.result_schema if finishes else partials.table_schema
+        if self.whole is not None:
+            schema = self.whole.schema
 
         def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from combiner.combine(batches)
 
         combine.__name__ = f"skewless {self.choice}"
         types = from_arrow_schema(packing.schema if packing else schema)
-        return records.drop(_WORKER, _COST, HASH).mapInArrow(combine, types)
+        unused = (_COST, HASH) if self.whole is not None else (_WORKER, _COST, HASH)
+        return records.drop(*unused).mapInArrow(combine, types)
 
     def _typed(self, merged: DataFrame) -> DataFrame:
         """Return our results with the types of a plain query: means of wide decimals differ."""
@@ -307,6 +316,9 @@ class Routed(Combined):
         self.router = make_router(df, key, choice.strategy, given, self.layout, stacklevel=4)
         self.query, self.strategy = self.router.query, self.router.plans.strategy
         self.are_whole = self.strategy.traits.family == "moving"
+        if self._tells_homes():
+            self.router = replace(self.router, tells_homes=True)
+            self.whole = WholeKeys(asked.partials, given.workers, self.strategy.name)
         is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
         if is_learning and not given.measures_speeds:
             log_unused(self.strategy.name)
@@ -314,12 +326,33 @@ class Routed(Combined):
         if weight is not None:
             self.cost = [weight_column(asked.records, weight, self.strategy).alias(_COST)]
 
+    def _tells_homes(self) -> bool:
+        """Return whether workers learn which keys are split, and finish the others.
+
+        Only in a batch: the totals of a stream are elsewhere. Spark's own merge has small states,
+        and windows may be made of several panes.
+        """
+        asked = self.asked
+        is_ours = not asked.records.is_stream and not is_merged_by_spark(asked.aggs)
+        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
+        return is_ours and asked.window is None and has_homes and can_tell_keys(asked.partials)
+
     def sent(self) -> DataFrame:
         """Return the records with their workers, in the partitions of these."""
         records, asked = self.asked.records, self.asked
         chosen = records.df.select(*asked.sent(records.key.grouped), *self.cost)
         key = replace(records.key, columns=tuple(F.col(name) for name in asked.key))
-        return routed(chosen, self.router, key, F.col(_COST) if self.cost else None, _WORKER)
+        cost = F.col(_COST) if self.cost else None
+        if self.whole is None:
+            return routed(chosen, self.router, key, cost, _WORKER)
+        numbered = decided(chosen, self.router, key, cost, _WORKER).drop(_COST)
+        copies = without_inputs_of_marks(numbered, asked.key, _WORKER)
+        return copies.repartitionById(self.given.workers, F.col(_WORKER))
+
+    def _in_rows(self) -> DataFrame:
+        if self.whole is None:
+            return super()._in_rows()
+        return self.whole.merged(self._combined(self.sent()))
 
 
 _FORMS: dict[str, type[Combined]] = {
