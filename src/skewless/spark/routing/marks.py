@@ -27,7 +27,8 @@ _REMEMBERED = 1 << 16
 
 def none_told() -> Keys:
     """Return the memory of a source that has told nothing: every slot has a key of another one."""
-    return np.arange(_REMEMBERED, dtype=np.uint64) ^ np.uint64(1)
+    told: Keys = np.arange(_REMEMBERED, dtype=np.uint64) ^ np.uint64(1)
+    return told
 
 
 @kernel
