@@ -104,7 +104,7 @@ def test_results_are_exact_with_any_sources_and_workers(
         cluster = Cluster(monkeypatch, registry.make(strategy), n_workers)
         assert cluster.results(sources) == expected(sources)
         assert (cluster.n_marks > 0) == (n_workers > 1)
-    assert Cluster(monkeypatch, registry.make(strategy), 4).results([]) == {}
+    assert Cluster(monkeypatch, registry.make(strategy), 4).results([skewed(1, 0)]) == {}
 
 
 @pytest.mark.parametrize("strategy", ["cascade", "fish"])
