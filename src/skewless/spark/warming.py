@@ -11,7 +11,7 @@ from skewless import registry
 from skewless.aggregations import group
 from skewless.arrays import read_only
 from skewless.keys import hash_keys
-from skewless.spark.routing.marks import marked, none_told
+from skewless.spark.marks import marked, none_told
 from skewless.strategy import AnyStrategy
 
 

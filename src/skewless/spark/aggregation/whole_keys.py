@@ -1,6 +1,6 @@
 """Keys of a batch that a splitting strategy keeps whole: their worker finishes them.
 
-Records come with the numbers of `skewless.spark.routing.marks`. A worker knows by them which of its
+Records come with the numbers of `skewless.spark.marks`. A worker knows by them which of its
 keys have records elsewhere: those that came off their home, and those of which a mark came. It
 finishes all others. A row for the merge has the results of a key or its state, and null for the
 other. So the states of whole keys are not shuffled again.

@@ -13,9 +13,9 @@ import pyarrow as pa
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.parameters import require_weights
 from skewless.spark.ledger.names import SOURCES, report_name
+from skewless.spark.marks import marked, none_told
 from skewless.spark.routing.bounded_counts import add, cost_units
 from skewless.spark.routing.key_hashes import keyed_hashes
-from skewless.spark.routing.marks import marked, none_told
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import QueryLedger, this_task
 from skewless.state import MOST_COUNTED
