@@ -299,19 +299,19 @@ def merging(cell: Cell, df: DataFrame, folder: Path) -> Ways:
 
 
 def merged_bytes(df: DataFrame) -> int:
-    """Sum up the bytes that the shuffles of a finished query wrote, but for that of routing."""
+    """Sum up what a finished query shuffled again: the bytes of shuffles above another one."""
     found = []
 
-    def walk(plan: Any) -> None:
+    def walk(plan: Any) -> bool:
         if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
             plan = plan.executedPlan()
         while plan.getClass().getSimpleName().endswith("QueryStageExec"):
             plan = plan.plan()
-        is_shuffle = plan.getClass().getSimpleName() == "ShuffleExchangeExec"
-        if is_shuffle and "PassThrough" not in plan.outputPartitioning().getClass().getSimpleName():
+        kind, children = plan.getClass().getSimpleName(), plan.children()
+        is_second = sum(walk(children.apply(place)) for place in range(children.size())) > 0
+        if kind == "ShuffleExchangeExec" and is_second:
             found.append(int(plan.metrics().apply("dataSize").value()))
-        for place in range(plan.children().size()):
-            walk(plan.children().apply(place))
+        return is_second or kind in ("ShuffleExchangeExec", "ReusedExchangeExec")
 
     walk(df._jdf.queryExecution().executedPlan())
     return sum(found)

@@ -2,14 +2,14 @@
 
 A strategy is parameters plus pure functions over arrays. It never sees rows, clocks, files or
 engines. It must have a `name`, its `traits`, `start` and `route`. The Protocols further down are
-optional: a strategy has an ability if it has the method. Five more methods are looked for by name:
+optional: a strategy has an ability if it has the method. Six more methods are looked for by name:
 
-- `begin(state, n_records)`: begin an interval, to be balanced as a whole, in which this source
-  expects this many records; 0 if not known.
+- `begin(state, n_records)`: begin an interval of so many records, 0 if unknown, to be balanced.
 - `observe(state, *, seconds_per_record)`, with the property `wants_speeds`: store measured times.
 - `waiting(state)`: the inferred number of records of this source that wait, per worker.
 - `forwards(keys, workers, state)`: for each record just routed, whether it needs no merging by key.
 - `hot_keys(state)`: the keys that are hot, distinct and ascending.
+- `homes(keys, state)`: the worker of each key while it is not split, the same for all sources.
 """
 
 from __future__ import annotations

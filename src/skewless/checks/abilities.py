@@ -81,6 +81,20 @@ def intervals_begin_soundly(strategy: Any, stream: Stream) -> None:
             assert finite, f"after begin with {n_records} records: {name} has NaN"
 
 
+def homes_are_the_same_for_all_sources(strategy: Any, stream: Stream) -> None:
+    """A key has one home, whatever a source has sent; asking for homes changes nothing."""
+    first = strategy.start(stream.n_workers, stream.seed)
+    wanted = strategy.homes(stream.keys, first)
+    expect_in_range(wanted, stream.n_workers, "as homes")
+    parts = np.array_split(stream.keys, 3)
+    for source, keys in enumerate(parts):
+        state = strategy.start(stream.n_workers, stream.seed, source=source)
+        routed(strategy, keys, state)
+        before = copy_state(state)
+        expect_same(strategy.homes(stream.keys, state), wanted, "homes of another source")
+        expect_equal_states(state, before, "asking for homes")
+
+
 def rescaled_routing_stays_in_range(strategy: Any, stream: Stream) -> None:
     """After workers joined, left or changed speed, only workers that exist get records."""
     for n_workers in (stream.n_workers + 3, max(1, stream.n_workers // 2), stream.n_workers):

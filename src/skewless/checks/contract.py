@@ -70,6 +70,7 @@ CHECKS: tuple[Check, ...] = (
     Check(abilities.merging_is_sound, _merges),
     Check(abilities.condensed_states_merge_as_whole_ones, _able(Condenses)),
     Check(abilities.intervals_begin_soundly, lambda s: hasattr(s, "begin")),
+    Check(abilities.homes_are_the_same_for_all_sources, lambda s: hasattr(s, "homes")),
     Check(abilities.rescaled_routing_stays_in_range, _rescales),
     Check(abilities.any_worker_may_leave_or_is_refused, _rescales),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),

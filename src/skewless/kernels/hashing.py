@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skewless.arrays import F64, I32, I64, U64, Keys, Words
+from skewless.arrays import F64, I32, I64, U64, Keys, Words, Workers, read_only
 from skewless.plumbing.compiling import kernel
 
 #: 2^64 divided by the golden ratio: multiples of it are spread evenly over all 64-bit numbers.
@@ -93,6 +93,19 @@ def two_workers(hashed: U64, n_workers: I64) -> tuple[I32, I32]:
     first = np.int32(((hashed >> _SHIFT_32) * n) >> _SHIFT_32)
     second = np.int32(((hashed & _LOW_32) * n) >> _SHIFT_32)
     return first, second
+
+
+@kernel
+def _fill_workers(keys: Keys, seed: U64, n_workers: I64, out: Workers) -> None:
+    for i in range(keys.size):
+        out[i] = to_worker(seeded(keys[i], seed), n_workers)
+
+
+def hashed_workers(keys: Keys, seed: Words, n_workers: int) -> Workers:
+    """Return the worker to which each key is hashed: of its two candidates, the first."""
+    out = np.empty(keys.size, np.int32)
+    _fill_workers(read_only(keys), seed[0], n_workers, out)
+    return out
 
 
 @kernel

@@ -11,6 +11,7 @@ from skewless import registry
 from skewless.aggregations import group
 from skewless.arrays import read_only
 from skewless.keys import hash_keys
+from skewless.spark.marks import marked, none_told
 from skewless.strategy import AnyStrategy
 
 
@@ -30,4 +31,7 @@ def warm_strategy(strategy: AnyStrategy) -> None:
     compiled by the first job on a machine that needs them.
     """
     keys = read_only(np.empty(0, np.uint64))  # like Arrow's, for users' strategies too
-    strategy.route(keys, strategy.start(2, seed=0), np.empty(0, np.int32))
+    state, out = strategy.start(2, seed=0), np.empty(0, np.int32)
+    strategy.route(keys, state, out)
+    if hasattr(strategy, "homes"):
+        marked(keys, out, strategy.homes(keys, state), 2, none_told())

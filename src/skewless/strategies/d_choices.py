@@ -16,7 +16,7 @@ from skewless.kernels.space_saving import Head, entries, head, is_hot, list_shar
 from skewless.parameters import check_types, require, require_head
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, fixed, require_within, within
-from skewless.strategies.rescaling import HashedAnew
+from skewless.strategies.rescaling import HashedHomes
 from skewless.strategy import Traits
 
 
@@ -60,7 +60,7 @@ def _route_w(keys: Keys, state: WChoicesState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class WChoices(HashedAnew):
+class WChoices(HashedHomes):
     """Send hot keys to the least loaded of all workers, the others as `pkg` does.
 
     A key is hot when it has more than `hot_factor` / n of this source's records so far, by a
@@ -193,7 +193,7 @@ def _route(keys: Keys, state: DChoicesState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class DChoices(HashedAnew):
+class DChoices(HashedHomes):
     """Send each record to the least loaded of its key's candidates: d for hot keys, 2 for others.
 
     d is the fewest for which the hot keys fit: for every prefix of the hot keys, the load that

@@ -23,7 +23,7 @@ from skewless.kernels.least_loaded import floor_cursor, least_count, require_cur
 from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, fixed, require_that, require_within, require_workers, zeros
-from skewless.strategies.rescaling import HashedAnew
+from skewless.strategies.rescaling import HashedHomes
 from skewless.strategy import Traits
 
 COUNTERS = np.dtype([("records", "i8"), ("n_free", "i8")])  # records so far, unused rows
@@ -201,7 +201,7 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class DAGreedy(HashedAnew):
+class DAGreedy(HashedHomes):
     """Give a hot key to a new worker only when its own workers are a mean load heavier.
 
     Each hot record goes to the worker with the best score: half for already holding the key, minus

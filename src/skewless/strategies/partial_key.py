@@ -12,7 +12,7 @@ from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.least_loaded import send_to_lighter
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, fixed, within
-from skewless.strategies.rescaling import HashedAnew
+from skewless.strategies.rescaling import HashedHomes
 from skewless.strategy import Traits
 
 
@@ -36,7 +36,7 @@ def _route(keys: Keys, state: PartialKeyState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class PartialKey(HashedAnew):
+class PartialKey(HashedHomes):
     """Send each record to the less loaded of its key's two hashed workers.
 
     No table and no memory of keys: both candidates follow from the hash, and each source looks

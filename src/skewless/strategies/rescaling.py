@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
+from skewless.kernels.hashing import hashed_workers
 from skewless.moves import Moves, moves_between
 from skewless.parameters import require_all_stay
 
@@ -48,6 +49,17 @@ class HashedAnew:
     def _kept(self, state: Any, fresh: Any) -> dict[str, Any]:
         """Return the fields that stay as they are; `fresh` is a state for the new workers."""
         return {"seed": state.seed.copy()}
+
+
+class HashedHomes(HashedAnew):
+    """The `homes` of strategies that hash cold keys, or send them to the lighter of two workers."""
+
+    def homes(self, keys: Keys, state: Any) -> Workers:
+        """Return the worker of each key's hash, which is the first of two candidates.
+
+        Where there are two, half of the keys with one record are not at home.
+        """
+        return hashed_workers(keys, state.seed, state.loads.size)
 
 
 class NamesItsMoves:

@@ -11,14 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.aggregations import ApproxDistinct
-from skewless.planning.packing import KeyCounts, Packed, pack, pack_two_rounds
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     Asked,
@@ -37,15 +35,20 @@ from skewless.spark.aggregation.native_queries import (
 )
 from skewless.spark.aggregation.partials import N_SLOTS, Packing
 from skewless.spark.aggregation.state_layout import state_layout
+from skewless.spark.aggregation.whole_keys import (
+    WholeKeys,
+    can_tell_keys,
+    without_inputs_of_marks,
+)
 from skewless.spark.aggregation.windows import Window
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.arguments import RoutingArguments, routing_arguments, weight_column
 from skewless.spark.routing.planned.placing import HASH, with_worker
-from skewless.spark.routing.planned.plan_keys import TOLERANCE, logged_plan
+from skewless.spark.routing.planned.plan_keys import logged_plan
 from skewless.spark.routing.query_ledger import QueryLedger, claim_of
-from skewless.spark.routing.route import make_router, routed
+from skewless.spark.routing.route import decided, make_router, routed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
@@ -146,6 +149,7 @@ class Combined:
     query: QueryLedger | None = None  # finds the ledger to which the workers report
     strategy: AnyStrategy | None = None  # that may split keys
     are_whole = False  # all records of a key in a batch are in one task
+    whole: WholeKeys | None = None  # finishes those keys of which that is true
 
     def __init__(
         self, asked: Asked, choice: Choice, given: RoutingArguments, weight: str | Column | None
@@ -175,8 +179,12 @@ class Combined:
 
     def _can_finish(self) -> bool:
         """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
-        is_approximate = any(isinstance(a, ApproxDistinct) for a in self.asked.aggs.values())
-        return self.are_whole and not self.asked.records.is_stream and not is_approximate
+        is_batch = not self.asked.records.is_stream
+        return self.whole is not None or (self.are_whole and is_batch and not self._is_rough())
+
+    def _is_rough(self) -> bool:
+        """Return whether only Spark can finish the results."""
+        return any(isinstance(a, ApproxDistinct) for a in self.asked.aggs.values())
 
     def _in_blocks(self, mode: str | None) -> DataFrame:
         """Return partial results merged by us, in blocks, with state."""
@@ -189,32 +197,38 @@ class Combined:
         return merge_blocks(packed, partials, window, self.late, chosen, self.layout)
 
     def _in_rows(self) -> DataFrame:
-        """Return partial results merged by us, as rows, without state."""
-        return self._finished(self.sent(), are_whole=self.are_whole)
-
-    def _finished(self, records: DataFrame, *, are_whole: bool) -> DataFrame:
-        """Return the results of a batch; whole keys are not shuffled again."""
-        window = self.asked.window
-        finishes = are_whole and window is None  # windows may be made of several panes
+        """Return the results of a batch; the states of whole keys are not shuffled again."""
+        records, window = self.sent(), self.asked.window
+        if self.whole is not None:
+            return self.whole.merged(self._combined(records))
+        finishes = self.are_whole and window is None  # windows may be made of several panes
         rows = self._combined(records, finishes=finishes)
         if finishes:
             return rows
-        return merge_rows(rows, self.asked.partials, window, are_whole=are_whole)
+        return merge_rows(rows, self.asked.partials, window, are_whole=self.are_whole)
+
+    def _can_be_mixed(self) -> bool:
+        """Return whether some keys may be finished, and others merged; panes are merged anyway."""
+        asked = self.asked
+        return asked.window is None and not self._is_rough() and can_tell_keys(asked.partials)
 
     def _combined(
         self, records: DataFrame, *, finishes: bool = False, packing: Packing | None = None
     ) -> DataFrame:
         """Combine records, under a name that shows the choice in Spark's `explain`."""
         partials = self.asked.partials
-        combiner = Combiner(partials, self.query, packing, self.claim, finishes)
+        combiner = Combiner(partials, self.query, packing, self.claim, finishes, self.whole)
         schema = partials.result_schema if finishes else partials.table_schema
+        if self.whole is not None:
+            schema = self.whole.schema
 
         def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from combiner.combine(batches)
 
         combine.__name__ = f"skewless {self.choice}"
         types = from_arrow_schema(packing.schema if packing else schema)
-        return records.drop(_WORKER, _COST, HASH).mapInArrow(combine, types)
+        unused = (_COST, HASH) if self.whole is not None else (_WORKER, _COST, HASH)
+        return records.drop(*unused).mapInArrow(combine, types)
 
     def _typed(self, merged: DataFrame) -> DataFrame:
         """Return our results with the types of a plain query: means of wide decimals differ."""
@@ -247,11 +261,7 @@ class Together(Combined):
 
 
 class Planned(Combined):
-    """The keys of a batch are counted and planned; only the heaviest of them are merged.
-
-    These are worked on first, and the whole keys after them, in tasks of the same stage as the
-    merge. Both rounds read the same shuffle: the filter of each is not moved below it.
-    """
+    """The keys of a batch are counted and planned; only those that the plan splits are merged."""
 
     def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
         """Raise ValueError for a stream, which cannot be counted."""
@@ -262,39 +272,24 @@ class Planned(Combined):
             )
         super().__init__(asked, choice, given, weight)
         self.weight = weight
-        # Without reuse, the records would be computed twice, and might differ.
-        self.are_whole = asked.records.spark.conf.get("spark.sql.exchange.reuse") == "true"
-        self.first: list[int] = []  # hashes of the keys of the first round
+        self.are_whole = not asked.partials.merges
+        if asked.partials.merges and self._can_be_mixed():
+            self.whole = WholeKeys(asked.partials, given.workers, choice.form)
 
     def sent(self) -> DataFrame:
         """Count the keys, and return the records in the partitions of their workers."""
-        asked, given = self.asked, self.given
-        plan = logged_plan(asked.records, given, self.weight, self._packed)
+        asked, n_workers = self.asked, self.given.workers
+        plan = logged_plan(asked.records, self.given, self.weight, whole_keys=self.are_whole)
         chosen = Records.of(asked.records.df.select(*asked.sent(asked.records.key.grouped)))
         key = replace(asked.records.key, columns=tuple(F.col(name) for name in asked.key))
-        with_workers = with_worker(replace(chosen, key=key), plan, _WORKER)
-        return with_workers.repartitionById(given.workers, F.col(_WORKER))
-
-    def _packed(self, counts: KeyCounts) -> Packed:
-        """Pack the keys, and note those of the first round."""
-        n_workers, capacities = self.given.workers, self.given.speeds
-        if not self.asked.partials.merges:
-            return pack(counts, n_workers, capacities, TOLERANCE, whole_keys=True)
-        packed, first = pack_two_rounds(counts, n_workers, capacities, TOLERANCE)
-        self.first = counts.hashes[list(first)].view(np.int64).tolist()
-        return packed
-
-    def _in_rows(self) -> DataFrame:
-        moved = self.sent()
-        if not self.first or not self.are_whole:
-            return self._finished(moved, are_whole=not self.first)
-        is_first = F.col(HASH).isin(self.first)
-        rounds = []
-        for are_whole in (False, True):
-            # Spark moves no filter that depends on the partition below a shuffle.
-            chosen = F.when(F.spark_partition_id() >= 0, is_first != F.lit(are_whole))
-            rounds.append(self._finished(moved.where(chosen), are_whole=are_whole))
-        return rounds[1].unionByName(rounds[0])
+        numbered = with_worker(replace(chosen, key=key), plan, _WORKER)
+        split = [one.hashed for one in plan.split]
+        if not split:
+            self.are_whole, self.whole = True, None
+        elif self.whole is not None:  # numbers as in `marks`: a record of a split key has no home
+            number = F.col(_WORKER) + F.when(F.col(HASH).isin(split), n_workers).otherwise(0)
+            numbered = numbered.withColumn(_WORKER, number)
+        return numbered.repartitionById(n_workers, F.col(_WORKER))
 
 
 class Routed(Combined):
@@ -307,6 +302,9 @@ class Routed(Combined):
         self.router = make_router(df, key, choice.strategy, given, self.layout, stacklevel=4)
         self.query, self.strategy = self.router.query, self.router.plans.strategy
         self.are_whole = self.strategy.traits.family == "moving"
+        if self._tells_homes():
+            self.router = replace(self.router, tells_homes=True)
+            self.whole = WholeKeys(asked.partials, given.workers, self.strategy.name)
         is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
         if is_learning and not given.measures_speeds:
             log_unused(self.strategy.name)
@@ -314,12 +312,27 @@ class Routed(Combined):
         if weight is not None:
             self.cost = [weight_column(asked.records, weight, self.strategy).alias(_COST)]
 
+    def _tells_homes(self) -> bool:
+        """Return whether workers learn which keys are split, and finish the others.
+
+        Only in a batch: the totals of a stream are elsewhere. Spark's own merge has small states.
+        """
+        asked = self.asked
+        is_ours = not asked.records.is_stream and not is_merged_by_spark(asked.aggs)
+        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
+        return is_ours and has_homes and self._can_be_mixed()
+
     def sent(self) -> DataFrame:
         """Return the records with their workers, in the partitions of these."""
         records, asked = self.asked.records, self.asked
         chosen = records.df.select(*asked.sent(records.key.grouped), *self.cost)
         key = replace(records.key, columns=tuple(F.col(name) for name in asked.key))
-        return routed(chosen, self.router, key, F.col(_COST) if self.cost else None, _WORKER)
+        cost = F.col(_COST) if self.cost else None
+        if self.whole is None:
+            return routed(chosen, self.router, key, cost, _WORKER)
+        numbered = decided(chosen, self.router, key, cost, _WORKER).drop(_COST)
+        copies = without_inputs_of_marks(numbered, asked.key, _WORKER)
+        return copies.repartitionById(self.given.workers, F.col(_WORKER))
 
 
 _FORMS: dict[str, type[Combined]] = {

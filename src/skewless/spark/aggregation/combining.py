@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations import count
+from skewless.arrays import Keys
 from skewless.keys import hash_keys
 from skewless.spark.aggregation.partials import Packing, Partials, state_names
+from skewless.spark.aggregation.whole_keys import WholeKeys
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import ListedKey, key_text
 from skewless.spark.ledger.ledger import Entry
@@ -41,6 +43,7 @@ class Combiner:
     packing: Packing | None = None
     claim: QueryLedger | None = None  # on the ledger of a stream that routes nothing
     finishes: bool = False  # all records of a key are in this task
+    whole: WholeKeys | None = None  # finishes those keys of which that is true
 
     def combine(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the partial results of all batches, or the results if they are complete."""
@@ -52,13 +55,19 @@ class Combiner:
         if ledger is not None:
             counted = {**partials.aggregations, RECORDS: count()}
             partials = replace(partials, aggregations=counted)
+        split: list[Keys] = []
+        if self.whole is not None:
+            batches = self.whole.records(batches, split)
         merged, n_records, seconds = combined(batches, partials)
         if ledger is not None:
             report = _report(partials, merged, n_records, seconds)
             name = report_name(WORKERS, int(task.batch or 0), ledger.run, task.partition)
             ledger.publish(name, report)  # that of the first attempt counts
         table = merged.select(self.partials.table_schema.names)
-        table = self.partials.finish(table) if self.finishes else table
+        if self.whole is not None:
+            table = self.whole.finished(table, split)
+        elif self.finishes:
+            table = self.partials.finish(table)
         yield from self.packing.pack(table) if self.packing else table.to_batches(_ROWS_PER_BATCH)
 
 

@@ -238,6 +238,14 @@ def routed(
     df: DataFrame, router: Router, key: GroupingKey, weight: Column | None, column: str
 ) -> DataFrame:
     """Return `df` with the worker of each record in `column`, in the partition of that worker."""
+    with_workers = decided(df, router, key, weight, column)
+    return with_workers.repartitionById(router.plans.wishes.most, F.col(quoted(column)))
+
+
+def decided(
+    df: DataFrame, router: Router, key: GroupingKey, weight: Column | None, column: str
+) -> DataFrame:
+    """Return `df` with the worker of each record in `column`, or with its list of numbers."""
     inputs = hashed_key(key, untrusted=router.untrusted_keys)
     if weight is not None:
         inputs.append(weight)
@@ -252,6 +260,6 @@ def routed(
     function = workers_of_hashes if len(inputs) == 1 else workers_of
     # Not deterministic in Spark's sense: the worker depends on the records before, so Spark must
     # neither evaluate it twice nor move a filter below it.
-    worker: Column = arrow_udf(function, "int").asNondeterministic()(*inputs)
-    with_workers = df.withColumn(column, worker)
-    return with_workers.repartitionById(router.plans.wishes.most, F.col(quoted(column)))
+    kind = "array<int>" if router.tells_homes else "int"
+    worker: Column = arrow_udf(function, kind).asNondeterministic()(*inputs)
+    return df.withColumn(column, worker)

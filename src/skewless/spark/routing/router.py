@@ -13,6 +13,7 @@ import pyarrow as pa
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.parameters import require_weights
 from skewless.spark.ledger.names import SOURCES, report_name
+from skewless.spark.marks import marked, none_told
 from skewless.spark.routing.bounded_counts import add, cost_units
 from skewless.spark.routing.key_hashes import keyed_hashes
 from skewless.spark.routing.plans import PlanMaker
@@ -28,9 +29,13 @@ class Router:
     plans: PlanMaker
     query: QueryLedger
     untrusted_keys: bool = False
+    tells_homes: bool = False  # lists with marks, see `marks`; the strategy must have homes
 
     def route(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Yield the workers for each batch of key hashes, with weights if there are any."""
+        """Yield the workers for each batch of key hashes, with weights if there are any.
+
+        With `tells_homes`, each record has a list of numbers instead of its worker.
+        """
         task = this_task()
         ledger = self.query.ledger_of(task)
         plans = replace(self.plans, seed=self.query.seed_of(task, ledger))
@@ -42,6 +47,7 @@ class Router:
         spent: Ints | None = None  # what keys cost by worker, where the strategy learns from keys
         costs: Floats | None = None  # what records cost by worker, where they have weights
         seen = None if ledger is None else plans.seen()
+        told = none_told()
         seconds = 0.0
         # Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all
         # records of the task in this micro-batch at once, so they are collected first: 8 bytes per
@@ -66,8 +72,13 @@ class Router:
                 spent = np.zeros_like(loads) if spent is None else spent
                 np.add.at(spent, workers, units)
                 np.minimum(spent, MOST_COUNTED, out=spent)
-            ends = np.cumsum([part.size for part, _ in parts])[:-1]
-            answers = [pa.array(piece) for piece in np.split(workers, ends)]
+            answer = pa.array(workers)
+            if self.tells_homes:
+                homes = plans.workers_of(self.plans.strategy.homes(keys, state))  # type: ignore[attr-defined]
+                answer = marked(keys, workers, homes, loads.size, told)
+            sizes = [part.size for part, _ in parts]
+            ends = np.cumsum(sizes)
+            answers = [answer.slice(e - n, n) for e, n in zip(ends.tolist(), sizes, strict=True)]
             seconds += time.perf_counter() - begin
             yield from answers
         if ledger is not None:

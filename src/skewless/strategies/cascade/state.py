@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
-from skewless.kernels.hashing import to_worker, two_workers
+from skewless.kernels.hashing import hashed_workers, to_worker, two_workers
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
@@ -265,6 +265,12 @@ def slot_of(hashed: U64, n_slots: I64) -> I64:
 def home_of(state: Any, hashed: U64) -> I64:
     """Return the first worker in the order of a key; both states of Cascade have orders."""
     return np.int64(state.owners[slot_of(hashed, state.owners.size)])
+
+
+def homes_of(keys: Keys, state: Any) -> Workers:
+    """Return the first worker in the order of each key."""
+    homes: Workers = state.owners[hashed_workers(keys, state.seed, state.owners.size)]
+    return homes
 
 
 @kernel

@@ -42,6 +42,7 @@ from skewless.strategies.cascade.state import (
     SPOTS_PER_SLOT,
     WAITING,
     CascadeState,
+    homes_of,
     reassigned,
     slot_table,
     strides,
@@ -178,6 +179,10 @@ class Cascade:
     ) -> None:
         """Fill `out` with the worker of each record, where a record costs its weight."""
         route_records(read_only(keys), read_only(weights), state, out)
+
+    def homes(self, keys: Keys, state: CascadeState) -> Workers:
+        """Return the first worker in the order of each key."""
+        return homes_of(keys, state)
 
     def rescale(
         self, state: CascadeState, n_workers: int, capacities: Floats | None = None

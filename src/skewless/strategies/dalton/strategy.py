@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Keys, Rows, Workers, read_only
-from skewless.kernels.hashing import seed_array
+from skewless.kernels.hashing import hashed_workers, seed_array
 from skewless.kernels.merge_history import merge_history
 from skewless.parameters import (
     MOST_PLACES,
@@ -217,6 +217,10 @@ class Dalton:
     def route(self, keys: Keys, state: Bandit, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         route(read_only(keys), state, out)
+
+    def homes(self, keys: Keys, state: Bandit) -> Workers:
+        """Return the worker to which each key is hashed while it is cold."""
+        return hashed_workers(keys, state.seeds, state.sent.size)
 
     def forwards(self, keys: Keys, workers: Workers, state: Bandit) -> NDArray[np.bool_]:
         """Return for each record just routed whether its result needs no merging by key.

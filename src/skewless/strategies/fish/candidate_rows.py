@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I32, I64, U64, Floats, Ints, Words, Workers
+from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.bits import add_worker, words_for
 from skewless.kernels.hashing import nth_hash, seeded
 from skewless.kernels.ring import Ring, candidates, find_point, ring
@@ -148,3 +148,10 @@ def two_candidates(rows: CandidateRows, key: U64) -> tuple[I32, I32]:
         if workers[point] != first:
             break
     return first, workers[point]
+
+
+@kernel
+def first_candidates(rows: CandidateRows, keys: Keys, out: Workers) -> None:
+    """Fill `out` with the first candidate of each key."""
+    for i in range(keys.size):
+        out[i] = two_candidates(rows, keys[i])[0]

@@ -19,6 +19,7 @@ from skewless.state import copy_state
 from skewless.strategies.fish.candidate_rows import (
     HEADER,
     candidate_rows,
+    first_candidates,
     headers,
     two_candidates,
     words_per_row,
@@ -258,6 +259,12 @@ class Fish:
     def route(self, keys: Keys, state: FishState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         _route(read_only(keys), state, out)
+
+    def homes(self, keys: Keys, state: FishState) -> Workers:
+        """Return the first candidate of each key; half of those with one record are elsewhere."""
+        out = np.empty(keys.size, np.int32)
+        first_candidates(state.rows, read_only(keys), out)
+        return out
 
     def waiting(self, state: FishState) -> Floats:
         """Return C_w: the inferred number of records that wait for each worker."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.bits import words_for
-from skewless.kernels.hashing import seed_array, two_workers
+from skewless.kernels.hashing import hashed_workers, seed_array, two_workers
 from skewless.parameters import check_types, require, require_all_stay, require_count
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
@@ -141,6 +141,10 @@ class PdStream:
     def route(self, keys: Keys, state: PdStreamState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         route(read_only(keys), state, out)
+
+    def homes(self, keys: Keys, state: PdStreamState) -> Workers:
+        """Return the first candidate of each key; half of those with one record are elsewhere."""
+        return hashed_workers(keys, state.seed, state.loads.size)
 
     def merge(self, states: Sequence[PdStreamState]) -> PdStreamState:
         """Return the plan of all sources: one window, and one entry for each hot key in it.

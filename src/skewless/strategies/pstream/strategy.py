@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
-from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
+from skewless.kernels.hashing import draw, hashed_workers, seed_array, seeded, to_worker
 from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state, fixed, require_within
@@ -235,6 +235,10 @@ class PStream:
     def route(self, keys: Keys, state: PStreamState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         _route(read_only(keys), state, out)
+
+    def homes(self, keys: Keys, state: PStreamState) -> Workers:
+        """Return the worker to which each key is hashed while it is not hot."""
+        return hashed_workers(keys, state.seed, int(state.n_workers[0]))
 
     def wait(self, state: PStreamState) -> None:
         """Note that a copy of `state` has been sent: what follows is kept apart until `fork`."""

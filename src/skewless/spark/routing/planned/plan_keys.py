@@ -223,7 +223,8 @@ def logged_plan(
     records: Records,
     given: RoutingArguments,
     weight: str | Column | None,
-    packing: Callable[[KeyCounts], Packed] | None = None,
+    *,
+    whole_keys: bool = False,
 ) -> KeyPlan:
     """Return the plan that a verb follows at once; if it draws a seed, that is logged."""
     seed = draw_seed() if given.seed is None else given.seed
@@ -236,7 +237,7 @@ def logged_plan(
         capacities=given.speeds,
         weight=weight,
         untrusted=given.untrusted_keys,
-        packing=packing,
+        whole_keys=whole_keys,
     )
 
 

@@ -35,7 +35,13 @@ from skewless.strategies.cascade.heavy_keys import (
     heavy_keys,
     largest_together,
 )
-from skewless.strategies.cascade.state import reassigned, slot_table, strides, weight_of
+from skewless.strategies.cascade.state import (
+    homes_of,
+    reassigned,
+    slot_table,
+    strides,
+    weight_of,
+)
 from skewless.strategy import Traits
 
 
@@ -167,6 +173,10 @@ class CascadeAhead:
         state.numbers[0]["weight"] = 0.0
         state.counters[0]["records"] = 0
         state.counters[0]["expected"] = n_records
+
+    def homes(self, keys: Keys, state: AheadState) -> Workers:
+        """Return the first worker in the order of each key."""
+        return homes_of(keys, state)
 
     def rescale(
         self, state: AheadState, n_workers: int, capacities: Floats | None = None
