@@ -108,7 +108,7 @@ def aggregate(
         - "auto": "plain" if all aggregations are ready ones, "local" for your own aggregators. If
           records have weights: "plan", or a strategy where counting is not cheap. If a batch has
           too few partitions for all slots, or is large, your aggregators are timed on a sample:
-          "local", key hash or "plan", whichever should be the fastest. Key hash also for
+          "local", key hash or a strategy, whichever should be the fastest. Key hash also for
           aggregators that do not merge. A restarted stream keeps the choice in its ledger. The
           choice is logged, and `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys, max_workers
