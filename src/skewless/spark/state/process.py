@@ -35,7 +35,7 @@ from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
+from skewless.spark.state.versions.state_tables import FOREVER, until_of
 from skewless.spark.state.worker_step import Cost, Work
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy, Rebalances
@@ -359,7 +359,8 @@ class BatchTasks:
         work = self.work
         worked = work.do(received(batches, work.sent), HeldState(work.layout), None, self.now)
         yield from work.rows(worked.results, 0)
-        live = worked.changed.filter(worked.changed.column(LIVE))
-        live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()
-        for results, _ in work.expired(live, FOREVER - 1):
+        live = work.layout.live(worked.changed)
+        if not work.layout.growing:  # items have no end, and are needed
+            live = live.filter(pa.array(until_of(live) < FOREVER))
+        for results, _ in work.expired(live.combine_chunks(), FOREVER - 1):
             yield from work.rows(results, 0)
