@@ -91,9 +91,8 @@ def process(
     workers
         The number of workers. None: `spark.skewless.workers`; else the number before the restart;
         else `spark.sql.shuffle.partitions`. A restart may give another number. If the ledger is a
-        subfolder of `spark.skewless.ledger`, give a number with every restart: that folder is found
-        after the query has started, so without a number the query has room for at most
-        `spark.sql.shuffle.partitions` workers.
+        subfolder of `spark.skewless.ledger`, it is found after the query has started: then the
+        query has room for the workers of every query there with the same key.
     max_workers
         The most workers that `scale_to` may ask for while the query runs. None: the number at the
         start. A larger number is cut to this, with a warning in the log.

@@ -154,11 +154,10 @@ class Processor(ABC):
     #: The name of a field of the state, of type array<timestamp>: the timers of the key. When the
     #: watermark passes the earliest one, `on_timer` is called. None: there are no timers.
     timers: str | None = None
-    #: Names of fields of the state, of type array<…>, that grow. What is appended to them is written
-    #: and nothing else of them. They are read if a method asks for it. So a micro-batch costs what
-    #: its records cost, however much a key holds. A KeyProcessor returns `Append([…])` for such a
-    #: field, and gets a sequence that is read when it is used. See `KeyedRecords.lists` and
-    #: `Update.keeps` for a Processor.
+    #: Names of fields of the state, of type array<…>, that grow. A micro-batch writes what is
+    #: appended, and reads what a method asks for, however much a key holds. A KeyProcessor
+    #: returns `Append([…])` for the field, and gets a sequence that is read when it is used. See
+    #: `KeyedRecords.lists` and `Update.keeps` for a Processor.
     growing: Sequence[str] = ()
     #: Which time `ttl`, `expires` and timers follow. "event": the watermark. "processing": the time
     #: at which Spark began the micro-batch, which `watermark` then is; a repeated micro-batch has
