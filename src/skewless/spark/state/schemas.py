@@ -201,7 +201,7 @@ def _growing(processor: Processor, state: StructType) -> tuple[str, ...]:
             f"state_schema that are arrays, and not of timers, not {shown(given)}; it may have "
             f"{able}"
         )
-    return tuple(names)
+    return tuple(name for name in able if name in names)
 
 
 def _texts(processor: Processor, attribute: str, example: str) -> dict[str, str]:

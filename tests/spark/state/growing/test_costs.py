@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from spark.state.counting import of_keys
 from spark.state.operators.test_growing_joins import COUNTED, USUAL
 from spark.state.without_spark import Query
 
+#: It counts what is allocated, as `COUNTED` does.
+MERGING = pa.proxy_memory_pool(USUAL)
 TEXTS = pa.schema([("k", pa.string()), ("text", pa.string())])
 
 
@@ -110,3 +113,33 @@ def test_files_do_not_fill_with_what_does_not_count_any_more(
     assert one.states().num_rows == n_keys
     assert max(n_rows[20:]) <= 2 * files[-1].about["held"] + 100 + 60
     assert max(n_files) < 12
+
+
+def test_the_memory_of_a_worker_is_bounded_by_the_files_that_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says, sixteen times the size up to which files are merged; here 512 kB."""
+    limit = 1 << 19
+    monkeypatch.setattr(version_files, "_MERGED_BYTES", limit)
+    monkeypatch.setattr(version_files, "_FEW_ROWS", 100)
+
+    class Some(Texts):
+        def update(self, keyed: KeyedRecords) -> Update:
+            keeps = np.where(keyed.lists["texts"].lengths > 900, 0, 1 << 40)
+            return super().update(keyed)._replace(keeps={"texts": keeps})
+
+    one = Query(tmp_path, Some(), TEXTS, workers=1, kept=1)
+    tracemalloc.start()
+    pa.set_memory_pool(MERGING)
+    try:
+        for batch in range(60):
+            one.step(batch, texts([str(batch % 3)] * 100, [f"{batch:01000}"] * 100))
+    finally:
+        pa.set_memory_pool(USUAL)
+        peak = tracemalloc.get_traced_memory()[1] + MERGING.max_memory()
+        tracemalloc.stop()
+    base = bases.newest(one.ledger)
+    assert base is not None
+    n_bytes = sum(file.table.nbytes for file in stack(one.ledger, base.version(0).file))
+    assert n_bytes > 2 * limit
+    assert limit < peak < 16 * limit

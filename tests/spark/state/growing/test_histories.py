@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skewless.spark import check_processor, scale_to
+from skewless.plumbing.broken_laws import LawBroken
+from skewless.spark import Append, KeyProcessor, check_processor, scale_to
 from skewless.spark.state.versions import version_files
 from spark.state.chains import SCHEMA, in_order, random_moves, records
 from spark.state.growing.gathering import Ending, Gathering, gathered
@@ -112,7 +113,29 @@ def test_keys_with_the_same_hash_are_not_mixed_up(tmp_path: Path) -> None:
     assert held(running) == states
 
 
+class Runs(KeyProcessor):
+    """Gathers values until one of them is a multiple of 7, which returns those before it."""
+
+    state_schema = "held array<bigint>"
+    result_schema = "k string, held array<bigint>"
+    growing = ("held",)
+    forgets = True
+
+    def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+        rows, new, keeps = [], [], None
+        for record in records:
+            if record["v"] % 7 == 0:
+                before = [] if keeps == 0 or not state else state["held"]
+                rows.append({"held": [*before, *new]})
+                new, keeps = [], 0 if self.forgets else None
+            new.append(record["v"])
+        return rows, {"held": Append(new, keeps=keeps)}
+
+
 def test_the_laws_of_processors_are_checked_with_growing_lists() -> None:
     sample = records(60, 3)
-    assert len(check_processor(Gathering(), sample, key="k", answers="batch")) == 3
-    assert len(check_processor(Ending(), sample, key="k", time="ts", answers="batch")) == 3
+    assert len(check_processor(Runs(), sample, key="k")) == 3
+    broken = Runs()
+    broken.forgets = False  # of two runs in one micro-batch, the first one is lost
+    with pytest.raises(LawBroken, match="cuts_are_invisible"):
+        check_processor(broken, sample, key="k")

@@ -139,7 +139,16 @@ class StateLayout:
             else pa.chunked_array([pa.nulls(table.num_rows, kind)])
             for name, kind in kinds.items()
         ]
-        return pa.table(columns, schema=self.schema)
+        return self._renumbered(pa.table(columns, schema=self.schema), table.column_names)
+
+    def _renumbered(self, table: pa.Table, before: list[str]) -> pa.Table:
+        """Return a table whose lists had other numbers: the order of their columns `before`."""
+        numbers = [self.item_names.index(name) for name in before if name in self.item_names]
+        if numbers == list(range(len(numbers))):
+            return table
+        now = np.array([*numbers, HEAD], np.int8)[column_of(table, LIST).to_numpy()]
+        place = table.schema.get_field_index(LIST)
+        return self.sorted(table.set_column(place, self.schema.field(place), pa.array(now)))
 
     def table(
         self, hashes: Keys, keys: Sequence[Any], states: Any, until: Ints, seen: Ints
