@@ -310,7 +310,7 @@ class KeyProcessor(Processor):
                 rows.names.update(row)
             seconds[i] = time.perf_counter() - begin
             for name in keeps if new else ():
-                added = self._appended(name, new)
+                added = self._appended(name, new, keyed.lists[name])
                 new = {**new, name: added}
                 keeps[name][i] = added.keeps
             states.append(new)
@@ -318,10 +318,10 @@ class KeyProcessor(Processor):
         rows.names -= set(keyed.keys.column_names)
         return Update(rows, states, seconds, keeps=keeps)
 
-    def _appended(self, name: str, state: Row) -> Append:
+    def _appended(self, name: str, state: Row, lists: HeldLists) -> Append:
         """Return what a new state appends to a field that grows."""
         added = state.get(name)
-        if added is None or isinstance(added, HeldList):
+        if added is None or (isinstance(added, HeldList) and added.every is lists):
             return Append()
         if isinstance(added, Append):
             return added

@@ -92,6 +92,23 @@ def test_what_was_got_appends_nothing(tmp_path: Path) -> None:
     assert found.column("n").to_pylist() == [2]
 
 
+def test_the_list_of_another_field_is_refused(tmp_path: Path) -> None:
+    """It would have to be read and appended, and is easily taken for what the method got."""
+
+    class Rotating(Values):
+        growing = ("values", "older")
+        state_schema = "values array<int>, older array<int>, n int"
+
+        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+            older = state["values"] if state else None
+            return [], {"values": Append([1], keeps=0), "older": older}
+
+    one = Query(tmp_path, Rotating(), SCHEMA)
+    one.step(0, of_keys(["a"]))
+    with pytest.raises(ValueError, match="the field 'older' grows, so"):
+        one.step(1, of_keys(["a"]))
+
+
 def test_a_list_cannot_begin_or_cease_to_grow(tmp_path: Path) -> None:
     for before, now in ((["values"], []), ([], ["values"])):
         folder = tmp_path / str(len(now))

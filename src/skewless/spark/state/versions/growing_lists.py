@@ -71,16 +71,16 @@ class HeldList(Sequence[Any]):
     """A growing list of one key. Its elements are read when the first one is asked for."""
 
     def __init__(self, every: HeldLists, number: int) -> None:
-        self._every, self._number = every, number
+        self.every, self._number = every, number
 
     @cached_property
     def _elements(self) -> list[Any]:
-        (found,) = to_python(self._every.read([self._number]))
+        (found,) = to_python(self.every.read([self._number]))
         return list(found)
 
     def __len__(self) -> int:
         """Return the number of elements, without reading them."""
-        return int(self._every.lengths[self._number])
+        return int(self.every.lengths[self._number])
 
     def __getitem__(self, at: Any) -> Any:
         """Return an element, or a list of several."""
