@@ -135,9 +135,11 @@ def _most_below_the_root(records: Records) -> int:
     A ledger there has the id of its query, which is not known before the query starts. A query with
     another key is another one. If a ledger cannot be read, the query that it belongs to says so.
     """
-    root, is_root = ledger_of_stream(None, records.spark)
+    root, _ = ledger_of_stream(None, records.spark)
     key, found = _key_of(records), 0
-    for name in root.files.folders("") if root is not None and is_root else ():
+    if root is None:
+        return 0
+    for name in root.files.folders(""):
         with contextlib.suppress(LedgerCorrupt, LedgerTooNew):
             ledger = root.below(name)
             began = ledger.identity() or {}

@@ -159,8 +159,8 @@ class InitialTasks:
         states = pa.StructArray.from_arrays(fields, fields=list(layout.struct))
         lists, heads = Appending(layout, (), INITIAL), layout.heads
         if layout.growing:
-            _, new = lists.given(pa.nulls(len(states), heads.struct), hashes, keys)
-            states = lists.taken(states, new, {})
+            _, empty = lists.given(pa.nulls(len(states), heads.struct), hashes, keys)
+            states = lists.taken(states, empty, {})
         table = heads.table(hashes, keys, states, np.full(rows.num_rows, FOREVER), seen)
         whole = layout.with_items(table.take(pa.array(order)), lists.new)
         self._write_version(worker, self.work.renewed(whole))

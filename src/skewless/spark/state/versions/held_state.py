@@ -170,7 +170,7 @@ def weight(layout: StateLayout, table: pa.Table) -> Ints:
 
 def n_rows(layout: StateLayout, states: Any) -> int:
     """Return how many rows are held for these states: one each, and the items of growing lists."""
-    found = len(states) - states.null_count
+    found: int = len(states) - states.null_count
     for name in layout.spans:
         first, end, _ = state_tables.spans_of(states, name)
         found += int((end - first).sum())
