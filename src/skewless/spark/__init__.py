@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from skewless.spark.state.operators.top_n import top_n
     from skewless.spark.state.planning.scaling import scale_to
     from skewless.spark.state.process import process
-    from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
+    from skewless.spark.state.processor import (
+        Append,
+        KeyedRecords,
+        KeyProcessor,
+        Processor,
+        Update,
+    )
     from skewless.spark.state.reading import read_state
     from skewless.spark.state.savepoint import savepoint
 else:  # pyspark, pandas and numba take seconds to import
@@ -46,13 +52,14 @@ else:  # pyspark, pandas and numba take seconds to import
             "state.operators.top_n": "top_n",
             "state.planning.scaling": "scale_to",
             "state.process": "process",
-            "state.processor": "KeyedRecords KeyProcessor Processor Update",
+            "state.processor": "Append KeyedRecords KeyProcessor Processor Update",
             "state.reading": "read_state",
             "state.savepoint": "savepoint",
         },
     )
 
 __all__ = [
+    "Append",
     "BalanceListener",
     "KeyPlan",
     "KeyProcessor",

@@ -12,6 +12,7 @@ import pyarrow as pa
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from spark.state.chains import SCHEMA, chain, chained, in_order
 from spark.state.event_time.reminders import reminded, reminders
+from spark.state.growing.gathering import Gathering, gathered
 from spark.state.operators.plain_operators import Rows, deduplicated, joined, largest, sessioned
 from spark.state.operators.stepping import SECOND, table_of, with_watermarks
 from spark.state.operators.test_against_plain_python import (
@@ -108,6 +109,9 @@ def _with_late(batches: list[list[Any]]) -> Rows:
 OPERATORS = {
     "process": _of_one_stream(
         chain, lambda batches: chained([table_of(batch).cast(SCHEMA) for batch in batches])
+    ),
+    "growing lists": _of_one_stream(
+        Gathering, lambda batches: gathered([table_of(batch).cast(SCHEMA) for batch in batches])[0]
     ),
     "late records": _of_one_stream(chain, _with_late, time="ts", delay=DELAY, late="late"),
     "errors": _of_one_stream(

@@ -27,6 +27,7 @@ from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.initial_version import name_initial_run
+from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.version_files import stack
 from skewless.spark.state.worker_step import Work
 
@@ -155,8 +156,9 @@ class Query:
         assert base is not None
         files = [stack(self.ledger, base.version(worker).file) for worker in range(base.workers)]
         rows = pa.concat_tables([HeldState(layout, some).rows_of() for some in files])
-        fields = layout.states(rows.combine_chunks()).flatten()
-        return pa.table([*layout.keys(rows), *fields], [*self.key, *layout.state.names])
+        heads, states, _ = states_by_key(layout, rows.combine_chunks())
+        columns = [*layout.keys(heads), *states.flatten()]
+        return pa.table(columns, [*self.key, *layout.state.names])
 
     def hashes_of(self, table: pa.Table) -> Any:
         """Return the hashes of the keys of records, or of states."""

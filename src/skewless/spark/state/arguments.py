@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypedDict, get_args
@@ -17,7 +18,14 @@ from skewless.plumbing.arguments import shown, text, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
-from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, given_ledger
+from skewless.spark.ledger.ledger import (
+    Ledger,
+    LedgerCorrupt,
+    LedgerMismatch,
+    LedgerTooNew,
+    given_ledger,
+    ledger_of_stream,
+)
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import (
@@ -85,8 +93,9 @@ def placed(
 ) -> Placed:
     """Check a placement; raise ValueError for a bad argument, and TypeError for an unknown one.
 
-    Without a number of workers, a query whose ledger is not known yet has Spark's number of
-    partitions, and keeps its workers if there are no more of them.
+    Without a number of workers, a query begins with Spark's number of partitions, and keeps its
+    workers at a restart. If its ledger is not known yet, it has room for those of every query below
+    `spark.skewless.ledger` that may be this one.
     """
     for name in placement:
         if name not in Placement.__annotations__:
@@ -102,6 +111,9 @@ def placed(
         last = bases.newest(ledger)
     first = number_of_workers(records.df, asked if last is None else last.workers)
     most = most_workers(placement.get("max_workers"), first, asked)
+    chosen = [placement.get(name) for name in ("ledger", "max_workers", "capacities")]
+    if asked is None and records.is_stream and chosen == [None] * len(chosen):
+        most = max(most, _most_below_the_root(records))
     capacities = speeds(placement.get("capacities"), most)
     untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
     seed = given_seed(placement.get("seed"), records.spark)
@@ -115,6 +127,29 @@ def placed(
     told = {"untrusted_keys": untrusted, _CLOSES: closes}
     query = _state_ledger(records, shape, seed, ledger, told)
     return Placed(controller, cost, untrusted, query, closes)
+
+
+def _most_below_the_root(records: Records) -> int:
+    """Return the most workers of a query in `spark.skewless.ledger` that may be this one, or 0.
+
+    A ledger there has the id of its query, which is not known before the query starts. A query with
+    another key is another one. If a ledger cannot be read, the query that it belongs to says so.
+    """
+    root, _ = ledger_of_stream(None, records.spark)
+    key, found = _key_of(records), 0
+    if root is None:
+        return 0
+    for name in root.files.folders(""):
+        with contextlib.suppress(LedgerCorrupt, LedgerTooNew):
+            ledger = root.below(name)
+            began = ledger.identity() or {}
+            last = bases.newest(ledger) if "process" in began and began.get("key") == key else None
+            found = max(found, 0 if last is None else last.workers)
+    return found
+
+
+def _key_of(records: Records) -> str:
+    return ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
 
 
 def _closes(asked: Any, delay: int | None) -> bool:
@@ -168,8 +203,8 @@ def _state_ledger(
     records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, told: dict[str, bool]
 ) -> QueryLedger:
     """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
-    key = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
-    identity: dict[str, Any] = {"process": 1, "key": key, "skewless": version("skewless")}
+    ours = {"key": _key_of(records), "skewless": version("skewless")}
+    identity: dict[str, Any] = {"process": 1, **ours}
     identity |= {name: True for name, value in told.items() if value}
     query = query_ledger(records.df, identity, seed, ledger)
     if records.is_stream and query.ledger is None:

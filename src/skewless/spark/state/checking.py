@@ -25,7 +25,7 @@ from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.row_tables import states_by_key
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE
+from skewless.spark.state.versions.state_tables import FOREVER
 from skewless.spark.state.worker_step import Work
 
 _SIZES = (1, 2, 3, 4, 6, 9, 14, 30)
@@ -80,7 +80,7 @@ class Trial:
                 if worked.latest is not None:
                     latest = worked.latest if latest is None else max(latest, worked.latest)
             table = layout.newest(kept)
-            states, before = table.filter(table.column(LIVE)), now
+            states, before = layout.live(table), now
             batches.append(rows)
         ended: list[Rows] = [[], []]
         # The last watermark does not depend on how the stream was cut.

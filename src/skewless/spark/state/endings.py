@@ -34,7 +34,7 @@ def ended(work: Work, due: pa.Table, now: int | None, at_once: int) -> Part:
     the last one that came, and a timer later than the last one that fired: otherwise a state
     would come here without end. Earlier ones wait for the next micro-batch.
     """
-    layout, limit = work.layout, NO_TIME if now is None else now
+    layout, limit = work.layout.heads, NO_TIME if now is None else now
     calls: list[tuple[pa.Table, Part]] = []
     tables: list[pa.Table] = []
     due, n_rounds = _with_last(due, *[np.full(due.num_rows, NO_TIME)] * 2), 0
@@ -73,8 +73,8 @@ def ended(work: Work, due: pa.Table, now: int | None, at_once: int) -> Part:
 
 def _ending(work: Work, rows: pa.Table, fired: Ints | None, now: int | None) -> Part:
     """Call the processor for states that end; `fired` are the times of timers."""
-    layout = work.layout
-    keyed = work.without_records(layout.keys(rows), layout.states(rows), now)
+    layout, hashes = work.layout.heads, hashes_of(rows)
+    keyed = work.without_records(hashes, layout.keys(rows), layout.states(rows), now)
     method = work.shape.processor.on_expiry
     if fired is not None and work.shape.timers is not None:
         states = without(keyed.states, work.shape.timers, fired)
@@ -82,7 +82,7 @@ def _ending(work: Work, rows: pa.Table, fired: Ints | None, now: int | None) -> 
         keyed = replace(keyed, states=states, times=times)
         method = work.shape.processor.on_timer
     # Expiry does not count as a record: the ttl counts from the last record.
-    return work.called(keyed, hashes_of(rows), state_tables.seen_of(rows), method)
+    return work.called(keyed, hashes, state_tables.seen_of(rows), method)
 
 
 def _with_last(table: pa.Table, expired: Ints, fired: Ints) -> pa.Table:

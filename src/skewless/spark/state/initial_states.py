@@ -39,6 +39,7 @@ from skewless.spark.state.reading import renamed
 from skewless.spark.state.schemas import Shape
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.column_room import require_room
+from skewless.spark.state.versions.growing_lists import Appending
 from skewless.spark.state.versions.held_state import weight
 from skewless.spark.state.versions.initial_version import initial_run, name_initial_run
 from skewless.spark.state.versions.same_keys import key_order
@@ -156,8 +157,13 @@ class InitialTasks:
         if _SEEN in rows.column_names:
             seen = micros_of(column_of(rows, _SEEN))
         states = pa.StructArray.from_arrays(fields, fields=list(layout.struct))
-        table = layout.table(hashes, keys, states, np.full(rows.num_rows, FOREVER), seen)
-        self._write_version(worker, self.work.renewed(table.take(pa.array(order))))
+        lists, heads = Appending(layout, (), INITIAL), layout.heads
+        if layout.growing:
+            _, empty = lists.given(pa.nulls(len(states), heads.struct), hashes, keys)
+            states = lists.taken(states, empty, {})
+        table = heads.table(hashes, keys, states, np.full(rows.num_rows, FOREVER), seen)
+        whole = layout.with_items(table.take(pa.array(order)), lists.new)
+        self._write_version(worker, self.work.renewed(whole))
         return None
 
     def _write_version(self, worker: int, table: pa.Table) -> None:

@@ -35,7 +35,7 @@ from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
+from skewless.spark.state.versions.state_tables import FOREVER, until_of
 from skewless.spark.state.worker_step import Cost, Work
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy, Rebalances
@@ -91,9 +91,8 @@ def process(
     workers
         The number of workers. None: `spark.skewless.workers`; else the number before the restart;
         else `spark.sql.shuffle.partitions`. A restart may give another number. If the ledger is a
-        subfolder of `spark.skewless.ledger`, give a number with every restart: that folder is found
-        after the query has started, so without a number the query has room for at most
-        `spark.sql.shuffle.partitions` workers.
+        subfolder of `spark.skewless.ledger`, it is found after the query has started: then the
+        query has room for the workers of every query there with the same key.
     max_workers
         The most workers that `scale_to` may ask for while the query runs. None: the number at the
         start. A larger number is cut to this, with a warning in the log.
@@ -359,7 +358,8 @@ class BatchTasks:
         work = self.work
         worked = work.do(received(batches, work.sent), HeldState(work.layout), None, self.now)
         yield from work.rows(worked.results, 0)
-        live = worked.changed.filter(worked.changed.column(LIVE))
-        live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()
-        for results, _ in work.expired(live, FOREVER - 1):
+        live = work.layout.live(worked.changed)
+        if not work.layout.growing:  # items have no end, and are needed
+            live = live.filter(pa.array(until_of(live) < FOREVER))
+        for results, _ in work.expired(live.combine_chunks(), FOREVER - 1):
             yield from work.rows(results, 0)

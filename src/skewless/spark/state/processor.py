@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -16,7 +16,9 @@ from pyspark.sql.types import StructType
 
 from skewless.aggregations.python_values import to_python
 from skewless.arrays import Floats, Ints
-from skewless.plumbing.arguments import shown
+from skewless.plumbing.arguments import shown, whole
+from skewless.spark.state.versions.growing_lists import HeldList, HeldLists
+from skewless.state import MOST_COUNTED
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -38,12 +40,17 @@ class KeyedRecords:
         Where the records of each key begin, and as the last number how many records there are.
         Those of key i are the rows starts[i] … starts[i + 1] − 1.
     states
-        One struct per key, with the fields of the state; null where there is no state.
+        One struct per key, with the fields of the state; null where there is no state. Fields that
+        grow are null: `lists` has them.
     watermark
         No record with this time or an earlier one follows. None: there is no watermark, or none
         yet. If the processor's `clock` is "processing": the time of the micro-batch.
     times
         In `on_timer`, the time of each key's timer; otherwise None.
+    lists
+        The fields that grow, by name. `lists["items"].lengths` has the length of each key's list.
+        `lists["items"].read()` returns the lists of all keys as an Arrow array, and `read([0, 2])`
+        those of some keys, by their numbers. Only what is read costs time and memory.
     """
 
     keys: pa.Table
@@ -52,6 +59,7 @@ class KeyedRecords:
     states: pa.StructArray
     watermark: datetime | None = None
     times: pa.Array | None = None
+    lists: Mapping[str, HeldLists] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of keys."""
@@ -71,19 +79,41 @@ class Update(NamedTuple):
     results
         Rows of the result, as an Arrow table with the columns of `result_schema`; None: no rows.
     states
-        One struct per key, in the order of the keys. Null: the state is forgotten.
+        One struct per key, in the order of the keys. Null: the state is forgotten. A field that
+        grows has the elements that are appended; null: none.
     costs
         What each key cost, in any unit, if the processor measures that. None: `process` measures
         it.
     work
         What was done for each key, in units of a record, if that is more than its records: a join
         makes pairs. It counts as so many records. None: as its records.
+    keeps
+        Of fields that grow, by name: how many of the held elements of each key stay, the newest
+        ones. The others are forgotten before elements are appended: 0 clears the list. A field
+        that is not named keeps all.
     """
 
     results: pa.Table | None
     states: pa.StructArray
     costs: Floats | None = None
     work: Ints | None = None
+    keeps: Mapping[str, Ints] = MappingProxyType({})
+
+
+class Append(list[Any]):
+    """Elements that a `KeyProcessor` appends to a field that grows.
+
+    With `keeps`, only so many of the held elements stay, the newest ones: `Append([x], keeps=9)`
+    holds the last ten, and `Append(keeps=0)` clears the list.
+
+    >>> Append("ab", keeps=9), Append("ab", keeps=9).keeps
+    (['a', 'b'], 9)
+    """
+
+    def __init__(self, elements: Iterable[Any] = (), *, keeps: int | None = None) -> None:
+        """Check `keeps`."""
+        super().__init__(elements)
+        self.keeps = MOST_COUNTED if keeps is None else whole(keeps, "keeps", least=0)
 
 
 class Processor(ABC):
@@ -124,6 +154,11 @@ class Processor(ABC):
     #: The name of a field of the state, of type array<timestamp>: the timers of the key. When the
     #: watermark passes the earliest one, `on_timer` is called. None: there are no timers.
     timers: str | None = None
+    #: Names of fields of the state, of type array<…>, that grow. A micro-batch writes what is
+    #: appended, and reads what a method asks for, however much a key holds. A KeyProcessor
+    #: returns `Append([…])` for the field, and gets a sequence that is read when it is used. See
+    #: `KeyedRecords.lists` and `Update.keeps` for a Processor.
+    growing: Sequence[str] = ()
     #: Which time `ttl`, `expires` and timers follow. "event": the watermark. "processing": the time
     #: at which Spark began the micro-batch, which `watermark` then is; a repeated micro-batch has
     #: the same time. Then there is no `watermark=`, and no record is late.
@@ -185,6 +220,19 @@ class KeyProcessor(Processor):
     ...     def update_key(self, key, records, state, watermark):
     ...         n = (state["n"] if state else 0) + len(records)
     ...         return [{"n": n}], {"n": n}
+
+    A list that grows is appended to, and read when it is needed:
+
+    >>> class Orders(KeyProcessor):
+    ...     state_schema = "items array<string>"
+    ...     result_schema = "user string, items array<string>"
+    ...     growing = ["items"]
+    ...
+    ...     def update_key(self, key, records, state, watermark):
+    ...         new = [record["item"] for record in records]
+    ...         if "pay" not in new:
+    ...             return [], {"items": Append(new)}
+    ...         return [{"items": [*(state["items"] if state else []), *new]}], None
     """
 
     @abstractmethod
@@ -246,8 +294,11 @@ class KeyProcessor(Processor):
         seconds = np.zeros(len(keyed))
         keys = to_python(keyed.keys)
         held = to_python(keyed.states)
+        keeps = {name: np.full(len(keyed), MOST_COUNTED) for name in keyed.lists}
         for i, (key, state) in enumerate(zip(keys, held, strict=True)):
             begin = time.perf_counter()
+            for name, lists in keyed.lists.items() if state else ():
+                state[name] = HeldList(lists, i)
             returned = call(i, key, state)
             if not _is_pair(returned):
                 self._refuse(method, returned)
@@ -258,10 +309,27 @@ class KeyProcessor(Processor):
                 rows.append({**key, **row})
                 rows.names.update(row)
             seconds[i] = time.perf_counter() - begin
+            for name in keeps if new else ():
+                added = self._appended(name, new, keyed.lists[name])
+                new = {**new, name: added}
+                keeps[name][i] = added.keeps
             states.append(new)
             states.names.update(new or ())
         rows.names -= set(keyed.keys.column_names)
-        return Update(rows, states, seconds)
+        return Update(rows, states, seconds, keeps=keeps)
+
+    def _appended(self, name: str, state: Row, lists: HeldLists) -> Append:
+        """Return what a new state appends to a field that grows."""
+        added = state.get(name)
+        if added is None or (isinstance(added, HeldList) and added.every is lists):
+            return Append()
+        if isinstance(added, Append):
+            return added
+        raise ValueError(
+            f"{type(self).__name__}: the field {name!r} grows, so a state must have Append([…]) "
+            "for it, with the new elements only, or what the method got, or None; not "
+            f"{shown(added)}"
+        )
 
     def _refuse(self, method: str, returned: Any, why: str = "") -> NoReturn:
         raise ValueError(

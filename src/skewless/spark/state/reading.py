@@ -31,7 +31,7 @@ from skewless.spark.state.planning.state_plan import from_entry, places_alike
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
-from skewless.spark.state.versions.row_tables import states_by_key
+from skewless.spark.state.versions.row_tables import ranges, states_by_key
 from skewless.spark.state.versions.state_tables import StateLayout, layout_of
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
@@ -235,5 +235,6 @@ class StateReader:
             return held.rows_of()
         hashes, columns = self.wanted.hashes, self.wanted.columns
         table = held.with_hashes(np.unique(hashes))
-        rows = np.unique(self.layout.find(table, hashes, columns))
-        return table.take(pa.array(rows[rows >= 0]))
+        first, end = ranges(self.layout, table, hashes, columns)
+        rows = [np.arange(*pair) for pair in zip(first.tolist(), end.tolist(), strict=True)]
+        return table.take(pa.array(np.unique(np.concatenate([np.empty(0, np.int64), *rows]))))

@@ -89,9 +89,9 @@ def _ended(
     due, codes, heads = row_tables.by_key(layout, due)
     keys = [key.take(pa.array(heads)) for key in layout.keys(due)]
     states = row_tables.in_lists(layout, due, codes, heads.size)
-    keyed = work.without_records(keys, states, now)
-    results, states, _, seconds = work.call(keyed, work.shape.processor.on_expiry)
     hashes, parts = hashes_of(due)[heads], [forgotten(layout, due)]
+    keyed = work.without_records(hashes, keys, states, now)
+    results, states, _, seconds = work.call(keyed, work.shape.processor.on_expiry)
     for number, (items, owners) in enumerate(row_tables.items_of(layout, states)):
         own = [key.take(pa.array(owners)) for key in keys]
         ids = batch * _OF_BATCH + _KEPT + _places(owners, heads.size)

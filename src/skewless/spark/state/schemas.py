@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import ArrayType, StructField, StructType, TimestampType
 
 from skewless.aggregations.python_values import to_arrow
 from skewless.aggregations.types import parse_type, widens
+from skewless.arrays import Ints
 from skewless.parameters import nearest
 from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
@@ -27,6 +29,10 @@ EXPIRES = "expires"
 #: How `sessions` names the field of its states, before the gap: states with another one do not fit.
 GAP_FIELD = "sessions_with_gap_"
 _UNIT = "{'unit': 'seconds'}"
+#: How a plan marks the type of a field that grows: states with and without it are stored otherwise.
+_GROWING = "growing "
+#: The most fields of a state that grow: their numbers are stored in one byte.
+_MOST_GROWING = 100
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Shape:
     meaning: Mapping[str, str] = field(default_factory=dict)  # of states, beyond their schema
     renamed: Mapping[str, str] = field(default_factory=dict)  # old names of fields to new ones
     timers: str | None = None  # the field of the state that has them
+    growing: tuple[str, ...] = ()  # lists to which elements are appended
 
     @cached_property
     def state_arrow(self) -> pa.Schema:
@@ -115,6 +122,24 @@ class Shape:
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=states.is_null())
 
+    def keeps_of(self, update: Update, keyed: KeyedRecords) -> dict[str, Ints]:
+        """Return how many elements of growing lists stay; raise ValueError for other numbers."""
+        keeps: Any = update.keeps
+        if not isinstance(keeps, Mapping) or not set(keeps) <= set(self.growing):
+            names = list(self.growing)
+            raise ValueError(
+                f"{self.name}: keeps must have numbers by fields that grow ({names}), not "
+                f"{shown(keeps)}"
+            )
+        found = {name: np.asarray(numbers) for name, numbers in keeps.items()}
+        for name, one in found.items():
+            if one.dtype.kind not in "iu" or one.shape != (len(keyed),) or (one < 0).any():
+                raise ValueError(
+                    f"{self.name}: keeps: {name!r} must have a whole number of at least 0 for each "
+                    f"of the {len(keyed)} keys, not {shown(keeps[name])}"
+                )
+        return found
+
     def _require_known(self, names: set[str], schema: pa.Schema, what: str, where: str) -> None:
         """Raise ValueError for a field that Arrow would leave out silently."""
         unknown = sorted(names - set(schema.names), key=repr)
@@ -160,7 +185,23 @@ def shape_of(processor: Any) -> Shape:
         raise ValueError(f"{name}: clock must be 'event' or 'processing', not {shown(clock)}")
     if clock == "processing":  # a restart cannot change it: times of states would not fit
         meaning = {**meaning, "clock": clock}
-    return Shape(processor, state, result, ttl, meaning, renamed, timers)
+    growing = _growing(processor, state)
+    return Shape(processor, state, result, ttl, meaning, renamed, timers, growing)
+
+
+def _growing(processor: Processor, state: StructType) -> tuple[str, ...]:
+    """Return the fields that grow; raise ValueError unless they are lists, and hold no timers."""
+    given: Any = processor.growing
+    lists = [one.name for one in state.fields if isinstance(one.dataType, ArrayType)]
+    able = [name for name in lists if name != processor.timers][:_MOST_GROWING]
+    names = list(given) if isinstance(given, list | tuple) else [None]
+    if len({*map(repr, names)}) < len(names) or any(name not in able for name in names):
+        raise ValueError(
+            f"{type(processor).__name__}: growing must be a list of names of fields of "
+            f"state_schema that are arrays, and not of timers, not {shown(given)}; it may have "
+            f"{able}"
+        )
+    return tuple(name for name in able if name in names)
 
 
 def _texts(processor: Processor, attribute: str, example: str) -> dict[str, str]:
@@ -215,9 +256,13 @@ def _as(table: Any, schema: pa.Schema, what: str) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def schema_text(struct: StructType) -> str:
-    """Return a schema as a plan keeps it: names and types, without nullability."""
-    return json.dumps([[f.name, f.dataType.simpleString()] for f in struct.fields])
+def schema_text(shape: Shape) -> str:
+    """Return the schema of states as a plan keeps it: names and types, without nullability."""
+    return json.dumps([[one.name, _kind(shape, one)] for one in shape.state.fields])
+
+
+def _kind(shape: Shape, one: StructField) -> str:
+    return _GROWING * (one.name in shape.growing) + one.dataType.simpleString()
 
 
 def require_same_states(about: Mapping[str, Any], shape: Shape, where: str) -> None:
@@ -258,7 +303,7 @@ def require_compatible(kept: str, shape: Shape, where: str) -> None:
                 "fields can be added, not removed. Keep the field (it may be null), even in an "
                 "older program that is deployed again; or use another ledger and checkpoint"
             )
-        wanted = now[name].dataType.simpleString()
+        wanted = _kind(shape, now[name])
         if wanted != kind and not _widens(kind, wanted):
             raise LedgerMismatch(
                 f"{where} holds states in which {name} is {kind}, not {wanted}: numbers can become "
@@ -274,6 +319,9 @@ def require_compatible(kept: str, shape: Shape, where: str) -> None:
 
 
 def _widens(before: str, now: str) -> bool:
+    if before.startswith(_GROWING) != now.startswith(_GROWING):
+        return False
+    before, now = before.removeprefix(_GROWING), now.removeprefix(_GROWING)
     try:
         return widens(parse_type(before), parse_type(now))
     except ValueError:  # a name inside a struct that cannot be read without quotes

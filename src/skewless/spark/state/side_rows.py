@@ -110,4 +110,6 @@ def some_keys(keyed: KeyedRecords, which: Ints) -> KeyedRecords:
     rows = np.repeat(keyed.starts[which] - starts[:-1], counts) + np.arange(starts[-1])
     at = pa.array(which)
     records, states = keyed.records.take(pa.array(rows)), keyed.states.take(at)
-    return KeyedRecords(keyed.keys.take(at), records, starts, states, keyed.watermark)
+    lists = {name: one.of(which) for name, one in keyed.lists.items()}
+    keys = keyed.keys.take(at)
+    return KeyedRecords(keys, records, starts, states, keyed.watermark, lists=lists)

@@ -154,7 +154,9 @@ class StateTasks:
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
         changed, held = layout.newest([start.on_top, worked.changed]), start.held
-        table, below = version_files.merged(layout, changed, held.names, held.files, plan.watermark)
+        table, below = version_files.merged(
+            layout, changed, held.names, held.files, plan.watermark, n_held
+        )
         ends = state_tables.until_of(table)[live_of(table)]
         kept = {
             "held": n_held,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -34,10 +35,10 @@ from skewless.spark.state.side_rows import (
 )
 from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, ColumnTooLarge, is_too_large
-from skewless.spark.state.versions.held_state import Found, HeldState, weight
+from skewless.spark.state.versions.growing_lists import Appending, HeldLists
+from skewless.spark.state.versions.held_state import Found, HeldState, n_rows, weight
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import (
-    LIVE,
     NO_TIME,
     TIME,
     hashes_of,
@@ -63,13 +64,18 @@ class Work:
     batch_column: str | None = None  # has the number of the micro-batch
     late_column: str | None = None  # has the late records
     errors_column: str | None = None  # has the errors of keys; None: an error ends the query
+    lists: Appending | None = None  # in a micro-batch, if states have growing lists
 
     @cached_property
     def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
         shape = self.shape
         return state_tables.StateLayout(
-            self.sent.key_schema, shape.state_arrow, shape.renamed, shape.span is not None
+            self.sent.key_schema,
+            shape.state_arrow,
+            shape.renamed,
+            shape.span is not None,
+            shape.growing,
         )
 
     @cached_property
@@ -116,8 +122,11 @@ class Work:
         if self.layout.rows:
             worked = rows_worked(self, grouped(records, times, self.sent), held, due, now, batch)
         else:
-            expiry = ended(self, due, now, expiries)
-            worked = self._joined(held, expiry, *self._updated(records, times, held, expiry, now))
+            lists = Appending(self.layout, held.tables, batch)
+            step = replace(self, lists=lists) if self.layout.growing else self
+            expiry = ended(step, due, now, expiries)
+            worked = step._joined(held, expiry, *step._updated(records, times, held, expiry, now))
+            worked = replace(worked, changed=self.layout.with_items(worked.changed, lists.new))
         worked = replace(worked, latest=latest, latest_second=second, n_late=late.num_rows)
         sides = (
             {} if self.late_column is None else {self.late_column: late_structs(late, self.sent)}
@@ -135,11 +144,22 @@ class Work:
         first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
-    def without_records(self, keys: list[Any], states: Any, now: int | None) -> KeyedRecords:
+    def without_records(
+        self, hashes: Keys, keys: list[Any], states: Any, now: int | None
+    ) -> KeyedRecords:
         """Return keys with their states, for methods that get no records."""
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
         starts = np.zeros(len(states) + 1, np.int64)
-        return KeyedRecords(self._key_table(keys), nothing, starts, states, moment(now))
+        return self._keyed(hashes, keys, nothing, starts, states, now)
+
+    def _keyed(
+        self, hashes: Keys, keys: list[Any], records: pa.Table, starts: Ints, states: Any, now: Any
+    ) -> KeyedRecords:
+        lists: dict[str, HeldLists] = {}
+        if self.lists is not None:
+            states, lists = self.lists.given(states, hashes, keys)
+        table = pa.table(keys, schema=self.layout.key)
+        return KeyedRecords(table, records, starts, states, moment(now), lists=lists)
 
     def _updated(
         self, records: pa.Table, times: Ints | None, held: HeldState, expiry: Part, now: Any
@@ -148,9 +168,10 @@ class Work:
         group, ended = grouped(records, times, self.sent), expiry.changed
         found = held.find(group.hashes, group.keys)
         states, seen = found.states, found.seen
-        rows = self.layout.find(ended, group.hashes, group.keys)
+        heads = self.layout.heads
+        rows = heads.find(ended, group.hashes, group.keys)
         if (rows >= 0).any():
-            both = pa.concat_arrays([states, self.layout.states(ended)])
+            both = pa.concat_arrays([states, heads.states(ended)])
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
             seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
@@ -182,8 +203,8 @@ class Work:
         part = self.called(some_keys(keyed, good), hashes[good], latest[good], update)
         rest = some_keys(keyed, bad)
         keys = [column.combine_chunks() for column in rest.keys.columns]
-        ends = until(self.shape, rest.states, seen[bad])
-        kept = self.layout.table(hashes[bad], keys, rest.states, ends, seen[bad])
+        ends, states = until(self.shape, rest.states, seen[bad]), self._stored(rest, rest.states)
+        kept = self.layout.heads.table(hashes[bad], keys, states, ends, seen[bad])
         order = pa.array(np.argsort(np.concatenate([good, bad])))
         counts = np.diff(keyed.starts)
         work, costs = counts.copy(), counts * float(self.cost == "records")
@@ -199,8 +220,7 @@ class Work:
 
     def keyed(self, group: Grouped, states: Any, now: int | None) -> KeyedRecords:
         """Return records with the states of their keys, as `update` gets them."""
-        keys = self._key_table(group.keys)
-        return KeyedRecords(keys, group.records, group.starts, states, moment(now))
+        return self._keyed(group.hashes, group.keys, group.records, group.starts, states, now)
 
     def of_second_stream(self, group: Grouped) -> Ints:
         """Return for each key its records of the second stream."""
@@ -241,16 +261,23 @@ class Work:
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
     ) -> Part:
         """Call the processor for some keys and build the outcome; without keys, do not call it."""
-        layout, counts = self.layout, np.diff(keyed.starts)
+        layout, counts = self.layout.heads, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
             return Part(none, layout.empty(), counts, counts, np.empty(0))
         results, states, update, seconds = self.call(keyed, method)
         ends = until(self.shape, states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
+        states = self._stored(keyed, states, update.keeps)
         changed = layout.table(hashes, keys, states, ends, seen)
         work = counts if update.work is None else np.maximum(counts, update.work)
         return Part(results, changed, counts, work, self.costs(update, work, seconds), seconds)
+
+    def _stored(
+        self, keyed: KeyedRecords, states: Any, keeps: Mapping[str, Ints] = MappingProxyType({})
+    ) -> Any:
+        """Return states as they are stored: of growing lists, the new items are rows instead."""
+        return states if self.lists is None else self.lists.taken(states, keyed.lists, keeps)
 
     def call(
         self, keyed: KeyedRecords, method: Callable[[Any], Update]
@@ -264,6 +291,7 @@ class Work:
                 raise ValueError(f"{self.shape.name}: {method.__name__} {told}")
             results = self.shape.results_of(update)
             states = self.shape.states_of(update, keyed)
+            update = update._replace(keeps=self.shape.keeps_of(update, keyed))
         except pa.ArrowException as error:
             if not is_too_large(error):
                 raise
@@ -297,7 +325,8 @@ class Work:
         if self.shape.span is not None:
             ends = later(state_tables.column_of(table, TIME).to_numpy(), self.shape.span)
         else:
-            ends = until(self.shape, self.layout.states(table), state_tables.seen_of(table))
+            states = self.layout.heads.states(table)
+            ends = until(self.shape, states, state_tables.seen_of(table))
         place = table.schema.get_field_index(state_tables.UNTIL)
         return table.set_column(place, self.layout.schema.field(place), pa.array(ends, pa.int64()))
 
@@ -320,15 +349,12 @@ class Work:
             worked = self.do(nothing, held, None, now, expiries=most)
             most -= max(worked.n_rounds, 1)
             states = self.layout.newest([states, worked.changed])
-            states = states.filter(states.column(LIVE)).combine_chunks()
+            states = self.layout.live(states).combine_chunks()
             yield worked.results, states
-
-    def _key_table(self, keys: list[Any]) -> pa.Table:
-        return pa.table(keys, schema=self.layout.key)
 
     def _joined(self, held: HeldState, expiry: Part, update: Part, found: Found) -> Worked:
         """Return both parts as one; a key that is in both counts by its update."""
-        layout = self.layout
+        layout = self.layout.heads
         changed = layout.newest([expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
         kinds = (np.int64, np.int64, np.float64, np.int64)
@@ -350,7 +376,7 @@ class Work:
             pa.concat_tables([expiry.results, update.results]),
             # Only keys that had a state before or have one now leave a trace.
             changed.filter(pa.array(before.is_held | is_live)),
-            int(is_live.sum()) - int(before.is_held.sum()),
+            n_rows(layout, layout.states(changed)) - n_rows(layout, before.states),
             int(sizes.sum()) - int(before.bytes.sum()),
             hashes,
             keys,

@@ -152,7 +152,7 @@ class Controller:
             "asked": self.asked,
             "request": numbers.taken,
             "most": self.most,
-            "schema": schema_text(shape.state),
+            "schema": schema_text(shape),
             "ttl": shape.ttl,
         }
         if shape.meaning:

@@ -16,7 +16,7 @@ from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions import row_tables, state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import LIVE, StateLayout, live_of
+from skewless.spark.state.versions.state_tables import HEAD, LIST, StateLayout, live_of
 from skewless.spark.state.versions.version_files import Version, table_of
 
 
@@ -53,8 +53,9 @@ class HeldState:
         object.__setattr__(self, "tables", tables)
 
     def find(self, hashes: Keys, keys: Sequence[Any]) -> Found:
-        """Return the states of these keys."""
-        layout = self.layout
+        """Return the states of these keys, without the items of growing lists."""
+        layout = self.layout.heads
+        names = layout.schema.names
         places = np.full(hashes.size, -1, np.int64)
         asked = np.arange(hashes.size)
         parts, n_rows = [], 0
@@ -66,7 +67,7 @@ class HeldState:
             hit = rows >= 0
             n_hits = int(hit.sum())
             if n_hits:
-                parts.append(table.take(pa.array(rows[hit])))
+                parts.append(table.select(names).take(pa.array(rows[hit])))
                 places[asked[hit]] = np.arange(n_rows, n_rows + n_hits)
                 n_rows += n_hits
                 asked = asked[~hit]
@@ -88,8 +89,7 @@ class HeldState:
         parts = self.tables
         if choose is not None:
             parts = [table.take(pa.array(choose(table))) for table in self.tables]
-        table = self.layout.newest(parts)
-        return table.filter(table.column(LIVE))
+        return self.layout.live(self.layout.newest(parts))
 
     def with_hashes(self, wanted: Keys) -> pa.Table:
         """Return the rows of all keys that have one of these hashes, which are ascending."""
@@ -98,13 +98,14 @@ class HeldState:
         return self.rows_of(lambda table: state_tables.with_hashes(table, wanted))
 
     def ended(self, before: int | None, now: int | None) -> pa.Table:
-        """Return the rows that end by `now`.
+        """Return the rows that end by `now`, without the items of growing lists.
 
         Rows that were held when the watermark was `before` were checked then. The file at the top
         was written later, so its rows have not been compared with a watermark yet.
         """
+        layout = self.layout.heads
         if now is None:
-            return self.layout.empty()
+            return layout.empty()
         parts = []
         n_old = len(self.files) - 1
         for number, table in enumerate(self.tables):
@@ -117,8 +118,8 @@ class HeldState:
             rows = np.flatnonzero(due & live_of(table))
             rows = rows[self._is_newest(number, table, rows)]
             if rows.size:
-                parts.append(table.take(pa.array(rows)))
-        return self.layout.newest(parts)
+                parts.append(table.select(layout.schema.names).take(pa.array(rows)))
+        return layout.newest(parts)
 
     def sizes(self, hashes: Keys, keys: Sequence[Any]) -> Ints:
         """Estimate the bytes of all rows of these keys, by the number of rows in each table."""
@@ -148,12 +149,32 @@ class HeldState:
 
 
 def weight(layout: StateLayout, table: pa.Table) -> Ints:
-    """Return the bytes of each row that holds a state, keys included; 0 for the others."""
+    """Return the bytes of each row that holds a state, keys included; 0 for the others.
+
+    A head counts with its items.
+    """
     if not table.num_rows:
         return np.empty(0, np.int64)
+    if layout.growing:
+        weights = np.zeros(table.num_rows, np.int64)
+        at = np.flatnonzero(state_tables.column_of(table, LIST).to_numpy() == HEAD)
+        heads = table.select(layout.heads.schema.names).take(pa.array(at))
+        weights[at] = weight(layout.heads, heads)
+        return weights
     names = [*layout.key_names, *layout.field_names]
     weights = row_bytes([state_tables.column_of(table, name) for name in names])
+    for name in layout.spans:
+        weights = weights + state_tables.spans_of(layout.states(table), name)[2]
     return np.where(live_of(table), weights, 0)
+
+
+def n_rows(layout: StateLayout, states: Any) -> int:
+    """Return how many rows are held for these states: one each, and the items of growing lists."""
+    found: int = len(states) - states.null_count
+    for name in layout.spans:
+        first, end, _ = state_tables.spans_of(states, name)
+        found += int((end - first).sum())
+    return found
 
 
 _OFFSET = 4

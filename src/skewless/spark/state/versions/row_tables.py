@@ -18,6 +18,7 @@ from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions.same_keys import key_order, same
 from skewless.spark.state.versions.state_tables import (
     FOREVER,
+    HEAD,
     LIST,
     LIVE,
     NO_TIME,
@@ -119,28 +120,39 @@ def table_of_items(
     items: Any,
     ids: Ints,
     until: Ints,
+    times: Ints | None = None,
 ) -> pa.Table:
-    """Return rows for items of one list; all arrays have one value per item."""
-    n_rows, times = len(items), items.flatten()[0].to_numpy(zero_copy_only=False)
+    """Return rows for items of one list; all arrays have one value per item.
+
+    Without `times`, the first field of an item is its time.
+    """
+    n_rows = len(items)
+    if times is None:
+        times = items.flatten()[0].to_numpy(zero_copy_only=False)
     ours = [hashes, np.ones(n_rows, np.bool_), until, np.full(n_rows, NO_TIME)]
     ours += [np.full(n_rows, number, np.int8), times, ids]
     columns = [*map(pa.array, ours), *keys]
-    for at, kind in enumerate(layout.fields.types):
-        columns.append(items.cast(kind) if at == number else pa.nulls(n_rows, kind))
+    for one in layout.fields:
+        is_own = one.name == layout.item_names[number]
+        columns.append(items.cast(one.type) if is_own else pa.nulls(n_rows, one.type))
     return layout.sorted(pa.table(columns, schema=layout.schema))
 
 
 def in_lists(layout: StateLayout, table: pa.Table, codes: Ints, n_keys: int) -> Any:
     """Return the states of keys, with the items of rows; `codes` has the key of each row."""
     numbers, fields = column_of(table, LIST).to_numpy(), []
-    names = dict(zip(layout.fields.names, layout.field_names, strict=True))
-    for one in layout.state:
+    names = dict(zip(layout.items.names, layout.item_names, strict=True))
+    heads = layout.heads.states(table.filter(pa.array(numbers == HEAD))) if layout.growing else None
+    for at, one in enumerate(layout.state):
+        if one.name not in names and heads is not None:
+            fields.append(heads.flatten()[at])
+            continue
         if one.name not in names:  # `expires`
             soonest = np.full(n_keys, FOREVER)
             np.minimum.at(soonest, codes, until_of(table))
             fields.append(pa.array(soonest).cast(one.type))
             continue
-        mine = np.flatnonzero(numbers == layout.fields.names.index(one.name))
+        mine = np.flatnonzero(numbers == layout.items.names.index(one.name))
         items = column_of(table, names[one.name]).take(pa.array(mine))
         fields.append(lists(items, codes[mine], n_keys).cast(one.type))
     return pa.StructArray.from_arrays(fields, fields=list(layout.struct))
@@ -148,7 +160,7 @@ def in_lists(layout: StateLayout, table: pa.Table, codes: Ints, n_keys: int) -> 
 
 def items_of(layout: StateLayout, states: Any) -> Iterator[tuple[Any, Ints]]:
     """Yield for each list the items of all states, and the number of the state of each."""
-    for name in layout.fields.names:
+    for name in layout.items.names:
         column = states.flatten()[states.type.get_field_index(name)]
         yield exploded(column, np.arange(len(states), dtype=np.int64))
 
@@ -161,7 +173,7 @@ def by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Ints, Ints]:
 
 def states_by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Any, Ints]:
     """Return a row for each key, the states of the keys, and the number of the key of each row."""
-    if not layout.rows:
+    if not layout.has_items:
         return table, layout.states(table), np.arange(table.num_rows)
     whole, codes, heads = by_key(layout, table)
     return whole.take(pa.array(heads)), in_lists(layout, whole, codes, heads.size), codes

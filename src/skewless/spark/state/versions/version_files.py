@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from skewless.spark.ledger import files as blocks
@@ -29,7 +30,8 @@ from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.state_tables import (
     FOREVER,
     HASH,
-    LIVE,
+    HEAD,
+    LIST,
     OURS,
     ROW,
     ROWS,
@@ -46,8 +48,10 @@ NOT_A_PARTITION = (
 #: A file is merged into the one above it while it has at most this many times its rows.
 _MERGE_FACTOR = 2
 #: If a key has several rows, files are merged up to so many bytes. A larger file stays as it is,
-#: until all its rows have ended.
+#: until all its rows have ended, or too many rows of all files do not count any more.
 _MERGED_BYTES = 64 << 20
+#: The rows that count are at least half of all, but for so many.
+_FEW_ROWS = 1 << 12
 #: Files of local disks that a process keeps open; their content stays on disk until it is read.
 _OPEN_FILES = 128
 #: Files of other filesystems are completely in memory, so their bytes are limited.
@@ -234,7 +238,7 @@ def held_rows(
     # The newest files have all fields, even if the query began with fewer.
     layout = state_tables.layout_of(max((files[-1].table.schema for files in stacks), key=len))
     held = [layout.newest([table_of(layout, file) for file in files]) for files in stacks]
-    rows = [row for table in held for row in table.to_pylist() if row[LIVE]]
+    rows = [row for table in held for row in layout.live(table).to_pylist()]
     if spread:
         part = layout.key_names[-1]
         rows = [row for row in rows if row[part] == 0 and row[HASH] not in spread]
@@ -253,11 +257,12 @@ def merged(
     names: Sequence[str],
     files: Sequence[Version],
     now: int | None = None,
+    n_held: int = 0,
 ) -> tuple[pa.Table, list[str]]:
     """Return the rows of the next version, and the names of the files that stay below it.
 
     `names` and `files` are those of the state so far, from the bottom up. `now` is the watermark,
-    by which `changed` says of all rows that have ended.
+    by which `changed` says of all rows that have ended. `n_held` is how many rows count.
     """
     first, n_below, n_rows, n_bytes = 0, len(files), changed.num_rows, changed.nbytes
     if layout.rows and now is not None:
@@ -265,12 +270,38 @@ def merged(
             first += 1  # nothing lies below it that its rows hide
     while n_below > first and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
         n_bytes += files[n_below - 1].table.nbytes
-        if layout.rows and n_bytes > _MERGED_BYTES:
+        if layout.has_items and n_bytes > _MERGED_BYTES:
             break
         n_below -= 1
         n_rows += files[n_below].table.num_rows
     parts = [table_of(layout, file) for file in files[n_below:]]
-    table = layout.newest([*parts, changed])
+    table = layout.trimmed(layout.newest([*parts, changed]))
+    below = files[first:n_below]
+    n_stored = sum(file.table.num_rows for file in below) + table.num_rows
+    if layout.growing and below and n_stored > 2 * n_held + _FEW_ROWS:
+        lowest, *others = [table_of(layout, file) for file in below]
+        table = layout.newest([_lifted(layout, lowest, [*others, table]), table])
+        first += 1
     if n_below == first:  # no file below that a row without a state would hide
-        table = table.filter(table.column(LIVE))
+        table = layout.live(table)
     return table, list(names[first:n_below])
+
+
+def _lifted(layout: StateLayout, lowest: pa.Table, above: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of the lowest table that count, with the newest heads of their keys."""
+    at = np.flatnonzero(state_tables.column_of(lowest, LIST).to_numpy() == HEAD)
+    heads = lowest.take(pa.array(at))
+    is_old, parts = np.zeros(at.size, np.bool_), [lowest]
+    for table in above:
+        rows = layout.find(table, state_tables.hashes_of(heads), layout.keys(heads))
+        is_old |= rows >= 0
+        parts.append(table.take(pa.array(rows[rows >= 0])))
+    found = layout.live(layout.newest(parts))
+    # A head that a file above has too is needed only for items.
+    begins = np.flatnonzero(state_tables.column_of(found, LIST).to_numpy() == HEAD)
+    new = found.take(pa.array(begins))
+    places = layout.find(heads, state_tables.hashes_of(new), layout.keys(new))
+    is_alone = np.diff(np.append(begins, found.num_rows)) == 1
+    stays = np.ones(found.num_rows, np.bool_)
+    stays[begins[is_alone & is_old[places]]] = False
+    return found.filter(pa.array(stays))
