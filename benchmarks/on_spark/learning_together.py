@@ -10,7 +10,7 @@ look balanced.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -49,6 +49,7 @@ MERGED = {
     "8 and 1 in turn": (N_SOURCES, 1),
     "16 sources": (16,),
     "64 sources": (64,),
+    "256 sources": (256,),
 }
 VARIANTS = ("one source", "alone", *list(MERGED)[1:], "with delay")
 #: In the middle of the stream: the micro-batch from which on there are so many workers.
@@ -61,6 +62,10 @@ BOTH: dict[str, tuple[tuple[int, ...], int, dict[int, int]]] = {
     RESCALED: ((N_SOURCES,), 16, CHANGES),
 }
 ON_SPARK = ", on Spark"
+#: Mixed's algorithms: their sources share one plan, so it does not matter how many there are.
+MOVING = ("mixed", "min-table", "min-mig")
+#: A measured cell: a strategy and a variant.
+Cell = tuple[str, str]
 
 
 def systems() -> list[str]:
@@ -68,15 +73,20 @@ def systems() -> list[str]:
     return [name for name in registry.names() if isinstance(registry.make(name), Merges)]
 
 
-def measure(names: Sequence[str], stream: Zipf = STREAM) -> Iterator[Row]:
-    """Yield one raw record per strategy and way of learning, without Spark."""
+def measure(
+    names: Sequence[str], stream: Zipf = STREAM, known: Set[Cell] = frozenset()
+) -> Iterator[Row]:
+    """Yield one raw record per strategy and way of learning, without Spark and but for `known`."""
+    together = {variant: (in_turn, N_WORKERS, {}) for variant, in_turn in MERGED.items()}
+    ways = {"alone": together["merged"], **together, RESCALED: BOTH[RESCALED]}
     for name in names:
         strategy = registry.make(name)
-        yield _by_micro_batch(strategy, "alone", stream, (N_SOURCES,), merging=False)
-        for variant, in_turn in MERGED.items():
-            yield _by_micro_batch(strategy, variant, stream, in_turn)
-        yield _by_micro_batch(strategy, RESCALED, stream, *BOTH[RESCALED])
-        if strategy.traits.decides == "record":
+        for variant, setting in BOTH.items() if name in MOVING else ways.items():
+            if (name, variant) not in known:
+                merging = variant != "alone"
+                yield _by_micro_batch(strategy, variant, stream, *setting, merging=merging)
+        has_messages = isinstance(strategy, Merges) and strategy.traits.decides == "record"
+        if has_messages and (name, "with delay") not in known:
             yield _with_delay(strategy, stream)
 
 
@@ -182,9 +192,13 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
     }
 
 
-def measure_on_spark(spark: SparkSession, root: Path, names: Sequence[str]) -> Iterator[Row]:
-    """Yield a raw record per strategy and setting: a file per source, and a ledger."""
+def measure_on_spark(
+    spark: SparkSession, root: Path, names: Sequence[str], known: Set[Cell] = frozenset()
+) -> Iterator[Row]:
+    """Yield a raw record per strategy and setting but `known`: a file per source, and a ledger."""
     for (variant, setting), name in product(BOTH.items(), names):
+        if (name, variant + ON_SPARK) in known:
+            continue
         in_turn, n_workers, changes = setting
         folder = root / f"{list(BOTH).index(variant)}"
         if not folder.exists():
@@ -243,7 +257,7 @@ def table(records: Sequence[Row]) -> str:
     cells = {(r["strategy"], r["variant"]): r for r in records}
     names = dict.fromkeys(r["strategy"] for r in records)
     rows = []
-    for name in names:
+    for name in (name for name in names if name not in MOVING):
         found = [cells.get((name, variant)) for variant in VARIANTS]
         rows.append([f"`{name}`", *("" if cell is None else _shown(cell) for cell in found)])
     headings = (
@@ -290,11 +304,16 @@ REPORT = Report(
 
 
 def main() -> None:
-    """Measure sources that learn together, in the simulator and on Spark; write the table."""
-    names = systems()
+    """Measure the cells that have no raw record yet, and write the tables."""
+    names, records = [*systems(), *MOVING], REPORT.read()
+    known = {(row["strategy"], row["variant"]) for row in records}
     settings = {"spark.sql.files.openCostInBytes": str(1 << 30)}  # a file is a source
+    for row in measure(names, known=known):
+        records.append(row)
     with spark_and_folder("learning together", settings=settings) as (spark, folder):
-        REPORT.write([*measure(names), *measure_on_spark(spark, folder, names)])
+        for row in measure_on_spark(spark, folder, names, known):
+            records.append(row)
+            REPORT.write(records)  # a run that was stopped goes on here
 
 
 if __name__ == "__main__":
