@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import product
+from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,11 +22,12 @@ import pyarrow as pa
 import typer
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.on_spark.sleeping import SETTINGS, Job, on_spark, simulated
 from benchmarks.records import BENCHMARKS, Report, Row, markdown
 from benchmarks.streams import write_files
 from benchmarks.turns import file_stream, run_to_end, spark_and_folder, timed
 from skewless import metrics, registry
-from skewless.arrays import Ints, Keys
+from skewless.arrays import Floats, Ints, Keys
 from skewless.keys import hash_keys
 from skewless.simulator import Sync, simulate
 from skewless.simulator.syncing import MicroBatches
@@ -56,14 +58,25 @@ VARIANTS = ("one source", "alone", *list(MERGED)[1:], "with delay")
 CHANGES = {9: 12, 18: 20}
 RESCALED = "16 → 12 → 20 workers"
 #: What runs in the simulator and on Spark: the sources, the first workers and their changes.
-BOTH: dict[str, tuple[tuple[int, ...], int, dict[int, int]]] = {
+Setting = tuple[tuple[int, ...], int, dict[int, int]]
+BOTH: dict[str, Setting] = {
     "merged": ((N_SOURCES,), N_WORKERS, {}),
     "8 and 1 in turn": ((N_SOURCES, 1), N_WORKERS, {}),
     RESCALED: ((N_SOURCES,), 16, CHANGES),
 }
 ON_SPARK = ", on Spark"
-#: Mixed's algorithms: their sources share one plan, so it does not matter how many there are.
+#: Mixed's algorithms: their sources share one plan, so it does not matter how many there are. Their
+#: stream is shorter, and so are the times between changes of the workers.
 MOVING = ("mixed", "min-table", "min-mig")
+SHORT = replace(STREAM, n_records=sum(UNEVEN))
+SOONER = {2: 12, 4: 20}
+#: Half of the workers take twice as long: small, because the work of records is on Spark, too.
+SLOW = Job(
+    Zipf(z=1.4, n_keys=1_000, n_records=9_600), 1_600, n_workers=8, n_sources=N_SOURCES, slowed=2.0
+)
+HALF_SLOW = "half of the workers slow"
+#: The same, where FISH does not use what the workers report.
+NOT_TOLD = f"{HALF_SLOW}, times not used"
 #: A measured cell: a strategy and a variant.
 Cell = tuple[str, str]
 
@@ -73,21 +86,60 @@ def systems() -> list[str]:
     return [name for name in registry.names() if isinstance(registry.make(name), Merges)]
 
 
+def settings_of(name: str) -> dict[str, Setting]:
+    """Return what runs in the simulator and on Spark, by variant."""
+    if name not in MOVING:
+        return BOTH
+    return BOTH | {RESCALED: (*BOTH[RESCALED][:2], SOONER)}
+
+
 def measure(
-    names: Sequence[str], stream: Zipf = STREAM, known: Set[Cell] = frozenset()
+    names: Sequence[str], stream: Zipf | None = None, known: Set[Cell] = frozenset()
 ) -> Iterator[Row]:
     """Yield one raw record per strategy and way of learning, without Spark and but for `known`."""
     together = {variant: (in_turn, N_WORKERS, {}) for variant, in_turn in MERGED.items()}
     ways = {"alone": together["merged"], **together, RESCALED: BOTH[RESCALED]}
     for name in names:
         strategy = registry.make(name)
-        for variant, setting in BOTH.items() if name in MOVING else ways.items():
+        keys = stream or stream_of(name)
+        for variant, setting in settings_of(name).items() if name in MOVING else ways.items():
             if (name, variant) not in known:
                 merging = variant != "alone"
-                yield _by_micro_batch(strategy, variant, stream, *setting, merging=merging)
+                yield _by_micro_batch(strategy, variant, keys, *setting, merging=merging)
         has_messages = isinstance(strategy, Merges) and strategy.traits.decides == "record"
         if has_messages and (name, "with delay") not in known:
-            yield _with_delay(strategy, stream)
+            yield _with_delay(strategy, keys)
+
+
+def stream_of(name: str) -> Zipf:
+    """Return the stream of a strategy."""
+    return SHORT if name in MOVING else STREAM
+
+
+def measure_slow(
+    names: Sequence[str],
+    known: Set[Cell] = frozenset(),
+    job: Job = SLOW,
+    spark: SparkSession | None = None,
+    root: Path = Path(),
+) -> Iterator[Row]:
+    """Yield a raw record per strategy with half of the workers slow, on Spark if there is one.
+
+    The imbalance is that of the time that workers take, not that of their records.
+    """
+    for name in names:
+        for variant in (HALF_SLOW, NOT_TOLD) if name == "fish" else (HALF_SLOW,):
+            cell = variant if spark is None else variant + ON_SPARK
+            if (name, cell) in known:
+                continue
+            asked = replace(job, told=variant == HALF_SLOW)
+            if spark is None:
+                found = simulated(name, asked)
+            else:
+                found = on_spark(spark, root / f"{name} {asked.told}", name, asked)
+            about = {"n_workers": job.n_workers, "capacities": 1 / job.slower}
+            row = measured(name, cell, *found[:3], **about)
+            yield row | {"seconds": sum(found.walls), "work": found.work_seconds(asked)}
 
 
 def micro_batches(
@@ -140,6 +192,7 @@ def measured(
     *,
     n_workers: int = N_WORKERS,
     changes: Mapping[int, int] = MappingProxyType({}),
+    capacities: Floats | None = None,
 ) -> Row:
     """Build a raw record from the key, the worker and the micro-batch of every record.
 
@@ -153,7 +206,7 @@ def measured(
     found = []
     for number, row in enumerate(loads):
         n_workers = changes.get(number, n_workers)
-        found.append(metrics.imbalance(row[:n_workers]) if row.any() else 0.0)
+        found.append(metrics.imbalance(row[:n_workers], capacities) if row.any() else 0.0)
         assert not row[n_workers:].any(), f"{name}, {variant}: a worker that has left got records"
     _, index = np.unique(keys, return_inverse=True)
     n_pairs = np.unique(index * n_most + workers).size
@@ -196,13 +249,13 @@ def measure_on_spark(
     spark: SparkSession, root: Path, names: Sequence[str], known: Set[Cell] = frozenset()
 ) -> Iterator[Row]:
     """Yield a raw record per strategy and setting but `known`: a file per source, and a ledger."""
-    for (variant, setting), name in product(BOTH.items(), names):
+    for variant, name in product(BOTH, names):
         if (name, variant + ON_SPARK) in known:
             continue
-        in_turn, n_workers, changes = setting
-        folder = root / f"{list(BOTH).index(variant)}"
+        in_turn, n_workers, changes = settings_of(name)[variant]
+        folder = root / f"{list(BOTH).index(variant)} of {stream_of(name).n_records}"
         if not folder.exists():
-            write_files(folder, _files(in_turn))
+            write_files(folder, _files(stream_of(name), in_turn))
         seconds, found = timed(_on_spark, spark, folder, root / name, name, n_workers, changes)
         shutil.rmtree(root / name)
         batches = found.number // N_SOURCES  # files are read in the order of their numbers
@@ -211,10 +264,10 @@ def measure_on_spark(
         yield row | {"seconds": seconds}
 
 
-def _files(in_turn: Sequence[int]) -> Iterator[pa.Table]:
+def _files(stream: Zipf, in_turn: Sequence[int]) -> Iterator[pa.Table]:
     """Yield as many files for every micro-batch; those of sources without records are empty."""
     number = 0
-    for batch in micro_batches(in_turn=in_turn):
+    for batch in micro_batches(stream, in_turn):
         for source in range(N_SOURCES):
             keys = batch[source] if source < len(batch) else batch[0][:0]
             yield pa.table({"key": keys, "number": np.full(keys.size, number)})
@@ -279,7 +332,8 @@ def table_of_both(records: Sequence[Row]) -> str:
     """Return a row per strategy and setting: the simulator and Spark side by side."""
     cells = {(r["strategy"], r["variant"]): r for r in records}
     rows = []
-    for variant, name in product(BOTH, dict.fromkeys(r["strategy"] for r in records)):
+    names = dict.fromkeys(r["strategy"] for r in records)
+    for variant, name in product((*BOTH, HALF_SLOW, NOT_TOLD), names):
         both = [cells.get((name, variant + where)) for where in ("", ON_SPARK)]
         if all(both):
             balance = [_shown(cell) for cell in both if cell]
@@ -307,11 +361,11 @@ def main() -> None:
     """Measure the cells that have no raw record yet, and write the tables."""
     names, records = [*systems(), *MOVING], REPORT.read()
     known = {(row["strategy"], row["variant"]) for row in records}
-    settings = {"spark.sql.files.openCostInBytes": str(1 << 30)}  # a file is a source
-    for row in measure(names, known=known):
-        records.append(row)
-    with spark_and_folder("learning together", settings=settings) as (spark, folder):
-        for row in measure_on_spark(spark, folder, names, known):
+    records += [*measure(names, known=known), *measure_slow(names, known)]
+    REPORT.write(records)
+    with spark_and_folder("learning together", SLOW.n_workers, SETTINGS) as (spark, folder):
+        slow = measure_slow(names, known, spark=spark, root=folder / "slow")
+        for row in chain(slow, measure_on_spark(spark, folder, names, known)):
             records.append(row)
             REPORT.write(records)  # a run that was stopped goes on here
 
