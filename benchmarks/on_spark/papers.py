@@ -16,7 +16,7 @@ import typer
 from pyspark.sql import SparkSession
 
 from benchmarks.on_spark import keyed_state_mixed as keyed_state
-from benchmarks.on_spark.sleeping import SETTINGS, Found, Job, on_spark, simulated
+from benchmarks.on_spark.sleeping import SETTINGS, Job, on_spark, simulated
 from benchmarks.records import Report, Row, markdown
 from benchmarks.turns import spark_and_folder
 from experiments.reproduction.figure import Claim, read_toml
@@ -41,16 +41,14 @@ def job_of(figure: Figure, run: str) -> tuple[str, Job]:
     return name, job
 
 
-def measure(
-    figure: Figure, run: str, spark: SparkSession | None, folder: Path | None = None
-) -> Row:
+def measure(figure: Figure, run: str, spark: SparkSession | None, folder: Path = Path()) -> Row:
     """Return the raw record of a run: on Spark, or in the simulator if there is none."""
     where = SIMULATOR if spark is None else SPARK
     about = {"paper": figure["paper"], "figure": figure["number"], "run": run, "where": where}
     if "keyed_state" in figure:
         return about | _with_state(figure, run, spark, folder)
     name, job = job_of(figure, run)
-    found: Found = simulated(name, job) if spark is None else on_spark(spark, folder, name, job)
+    found = simulated(name, job) if spark is None else on_spark(spark, folder, name, job)
     _, index = np.unique(found.keys, return_inverse=True)
     n_pairs = np.unique(index * job.n_workers + found.workers).size
     return about | {
@@ -60,14 +58,13 @@ def measure(
     }
 
 
-def _with_state(figure: Figure, run: str, spark: Any, folder: Path | None) -> Row:
+def _with_state(figure: Figure, run: str, spark: Any, folder: Path) -> Row:
     """Return what `process` takes, whose keys move with their state; without the first batch."""
     size = keyed_state.Size(**figure["keyed_state"])
     if spark is None:
         rows = list(keyed_state.measure_simulated(size, run))[1:]
         fair = size.n_records / size.n_workers * size.work_us / 1e6
         return {"seconds": sum(fair * (1 + row["imbalance"]) for row in rows), "wall": 0.0}
-    assert folder is not None
     scenario = keyed_state.Scenario("fluctuation", run, f=keyed_state.F)
     rows = list(keyed_state.measure(spark, folder, scenario, size))[1:]
     return {

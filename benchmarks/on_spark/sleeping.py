@@ -150,8 +150,8 @@ def on_spark(spark: SparkSession, folder: Path, name: str, job: Job) -> Found:
             keys.append(np.repeat(report.arrays["counted"], counted))
             workers.append(np.full(keys[-1].size, worker))
             batches.append(np.full(keys[-1].size, batch))
-    columns = (np.concatenate(parts) for parts in (keys, workers, batches))
-    return Found(*columns, np.array(longest), walls)
+    columns = [np.concatenate(parts) for parts in (keys, workers, batches)]
+    return Found._make([*columns, np.array(longest), walls])
 
 
 def simulated(name: str, job: Job) -> Found:
@@ -170,5 +170,5 @@ def simulated(name: str, job: Job) -> Found:
         keys.append(np.concatenate(hashed))
         workers.append(found)
         batches.append(np.full(found.size, number))
-    columns = (np.concatenate(parts) for parts in (keys, workers, batches))
-    return Found(*columns, np.array(longest), [])
+    columns = [np.concatenate(parts) for parts in (keys, workers, batches)]
+    return Found._make([*columns, np.array(longest), []])
