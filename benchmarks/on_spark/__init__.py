@@ -3,5 +3,6 @@
 `by_replay` compares all ways to partition, aggregate, join and write; `ways` has them, `cells.toml`
 says on what, and `ways_tables` shows the results. `replay_validation` says how exact such a replay
 is. `stateful_operators` and `keyed_state_mixed` are about `process`, `learning_together`
-about `route` on streams. `public` and `tpch_q5` are published workloads.
+about `route` on streams. `sleeping` has small streams for `aggregate`, and `papers` runs figures of
+the papers on them; `papers.toml` says which. `public` and `tpch_q5` are published workloads.
 """

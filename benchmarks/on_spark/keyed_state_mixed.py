@@ -120,14 +120,14 @@ def stream(size: Size, f: float, first_workers: Workers | None = None) -> Fluctu
     )
 
 
-def measure_simulated(size: Size) -> Iterator[Row]:
-    """Yield a raw record for each micro-batch of the simulator, in which Mixed moves keys."""
+def measure_simulated(size: Size, name: str = "mixed") -> Iterator[Row]:
+    """Yield a raw record for each micro-batch of the simulator, in which a strategy moves keys."""
     settings: Row = {"n_workers": size.n_workers, "window": size.n_records, "seed": SEED}
     measuring = Measuring(state_windows=STATE_BATCHES)
-    run = simulate(Mixed(), stream(size, F), **settings, measuring=measuring)
+    run = simulate(strategy_of(name), stream(size, F), **settings, measuring=measuring)
     moved = {one.window + 1: one.moved_share for one in run.rebalances}
     for batch, found in enumerate(run.by_window()["window_imbalance"]):
-        about = {"scenario": "simulator", "strategy": "mixed", "batch": batch}
+        about = {"scenario": "simulator", "strategy": name, "batch": batch}
         yield {**about, "imbalance": found, "moved": moved.get(batch, 0.0)}
 
 

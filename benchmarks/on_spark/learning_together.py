@@ -10,8 +10,9 @@ look balanced.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,11 +22,12 @@ import pyarrow as pa
 import typer
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.on_spark.sleeping import SETTINGS, Job, on_spark, simulated
 from benchmarks.records import BENCHMARKS, Report, Row, markdown
 from benchmarks.streams import write_files
 from benchmarks.turns import file_stream, run_to_end, spark_and_folder, timed
 from skewless import metrics, registry
-from skewless.arrays import Ints, Keys
+from skewless.arrays import Floats, Ints, Keys
 from skewless.keys import hash_keys
 from skewless.simulator import Sync, simulate
 from skewless.simulator.syncing import MicroBatches
@@ -49,18 +51,36 @@ MERGED = {
     "8 and 1 in turn": (N_SOURCES, 1),
     "16 sources": (16,),
     "64 sources": (64,),
+    "256 sources": (256,),
 }
 VARIANTS = ("one source", "alone", *list(MERGED)[1:], "with delay")
 #: In the middle of the stream: the micro-batch from which on there are so many workers.
 CHANGES = {9: 12, 18: 20}
 RESCALED = "16 → 12 → 20 workers"
 #: What runs in the simulator and on Spark: the sources, the first workers and their changes.
-BOTH: dict[str, tuple[tuple[int, ...], int, dict[int, int]]] = {
+Setting = tuple[tuple[int, ...], int, dict[int, int]]
+BOTH: dict[str, Setting] = {
     "merged": ((N_SOURCES,), N_WORKERS, {}),
     "8 and 1 in turn": ((N_SOURCES, 1), N_WORKERS, {}),
     RESCALED: ((N_SOURCES,), 16, CHANGES),
 }
 ON_SPARK = ", on Spark"
+#: Mixed's algorithms: their sources share one plan, so it does not matter how many there are. They
+#: split no key, so no key of their stream may be too much for a worker. It is shorter, and so are
+#: the times between changes of the workers.
+MOVING = ("mixed", "min-table", "min-mig")
+MILD = 0.8
+SHORT = Zipf(z=MILD, n_keys=30_000, n_records=sum(UNEVEN))
+SOONER = {2: 12, 4: 20}
+#: Half of the workers take twice as long: small, because the work of records is on Spark, too.
+SLOW = Job(
+    Zipf(z=1.4, n_keys=1_000, n_records=9_600), 1_600, n_workers=8, n_sources=N_SOURCES, slowed=2.0
+)
+HALF_SLOW = "half of the workers slow"
+#: The same, where FISH does not use what the workers report.
+NOT_TOLD = f"{HALF_SLOW}, times not used"
+#: A measured cell: a strategy and a variant.
+Cell = tuple[str, str]
 
 
 def systems() -> list[str]:
@@ -68,16 +88,64 @@ def systems() -> list[str]:
     return [name for name in registry.names() if isinstance(registry.make(name), Merges)]
 
 
-def measure(names: Sequence[str], stream: Zipf = STREAM) -> Iterator[Row]:
-    """Yield one raw record per strategy and way of learning, without Spark."""
+def settings_of(name: str) -> dict[str, Setting]:
+    """Return what runs in the simulator and on Spark, by variant."""
+    if name not in MOVING:
+        return BOTH
+    return BOTH | {RESCALED: (*BOTH[RESCALED][:2], SOONER)}
+
+
+def measure(
+    names: Sequence[str], stream: Zipf | None = None, known: Set[Cell] = frozenset()
+) -> Iterator[Row]:
+    """Yield one raw record per strategy and way of learning, without Spark and but for `known`."""
+    together: dict[str, Setting] = {
+        variant: (in_turn, N_WORKERS, {}) for variant, in_turn in MERGED.items()
+    }
+    ways = {"alone": together["merged"], **together, RESCALED: BOTH[RESCALED]}
     for name in names:
         strategy = registry.make(name)
-        yield _by_micro_batch(strategy, "alone", stream, (N_SOURCES,), merging=False)
-        for variant, in_turn in MERGED.items():
-            yield _by_micro_batch(strategy, variant, stream, in_turn)
-        yield _by_micro_batch(strategy, RESCALED, stream, *BOTH[RESCALED])
-        if strategy.traits.decides == "record":
-            yield _with_delay(strategy, stream)
+        keys = stream or stream_of(name)
+        for variant, setting in settings_of(name).items() if name in MOVING else ways.items():
+            if (name, variant) not in known:
+                merging = variant != "alone"
+                yield _by_micro_batch(strategy, variant, keys, *setting, merging=merging)
+        has_messages = isinstance(strategy, Merges) and strategy.traits.decides == "record"
+        if has_messages and (name, "with delay") not in known:
+            yield _with_delay(strategy, keys)
+
+
+def stream_of(name: str) -> Zipf:
+    """Return the stream of a strategy."""
+    return SHORT if name in MOVING else STREAM
+
+
+def measure_slow(
+    names: Sequence[str],
+    known: Set[Cell] = frozenset(),
+    job: Job = SLOW,
+    spark: SparkSession | None = None,
+    root: Path = Path(),
+) -> Iterator[Row]:
+    """Yield a raw record per strategy with half of the workers slow, on Spark if there is one.
+
+    The imbalance is that of the time that workers take, not that of their records.
+    """
+    for name in names:
+        for variant in (HALF_SLOW, NOT_TOLD) if name == "fish" else (HALF_SLOW,):
+            cell = variant if spark is None else variant + ON_SPARK
+            if (name, cell) in known:
+                continue
+            stream: Any = job.stream
+            stream = replace(stream, z=MILD) if name in MOVING else stream
+            asked = replace(job, stream=stream, told=variant == HALF_SLOW)
+            if spark is None:
+                found = simulated(name, asked)
+            else:
+                found = on_spark(spark, root / f"{name} {asked.told}", name, asked)
+            about: Row = {"n_workers": job.n_workers, "capacities": 1 / job.slower}
+            row = measured(name, cell, *found[:3], **about)
+            yield row | {"seconds": sum(found.walls), "work": found.work_seconds(asked)}
 
 
 def micro_batches(
@@ -130,6 +198,7 @@ def measured(
     *,
     n_workers: int = N_WORKERS,
     changes: Mapping[int, int] = MappingProxyType({}),
+    capacities: Floats | None = None,
 ) -> Row:
     """Build a raw record from the key, the worker and the micro-batch of every record.
 
@@ -143,7 +212,7 @@ def measured(
     found = []
     for number, row in enumerate(loads):
         n_workers = changes.get(number, n_workers)
-        found.append(metrics.imbalance(row[:n_workers]) if row.any() else 0.0)
+        found.append(metrics.imbalance(row[:n_workers], capacities) if row.any() else 0.0)
         assert not row[n_workers:].any(), f"{name}, {variant}: a worker that has left got records"
     _, index = np.unique(keys, return_inverse=True)
     n_pairs = np.unique(index * n_most + workers).size
@@ -182,13 +251,17 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
     }
 
 
-def measure_on_spark(spark: SparkSession, root: Path, names: Sequence[str]) -> Iterator[Row]:
-    """Yield a raw record per strategy and setting: a file per source, and a ledger."""
-    for (variant, setting), name in product(BOTH.items(), names):
-        in_turn, n_workers, changes = setting
-        folder = root / f"{list(BOTH).index(variant)}"
+def measure_on_spark(
+    spark: SparkSession, root: Path, names: Sequence[str], known: Set[Cell] = frozenset()
+) -> Iterator[Row]:
+    """Yield a raw record per strategy and setting but `known`: a file per source, and a ledger."""
+    for variant, name in product(BOTH, names):
+        if (name, variant + ON_SPARK) in known:
+            continue
+        in_turn, n_workers, changes = settings_of(name)[variant]
+        folder = root / f"{list(BOTH).index(variant)} of {stream_of(name).n_records}"
         if not folder.exists():
-            write_files(folder, _files(in_turn))
+            write_files(folder, _files(stream_of(name), in_turn))
         seconds, found = timed(_on_spark, spark, folder, root / name, name, n_workers, changes)
         shutil.rmtree(root / name)
         batches = found.number // N_SOURCES  # files are read in the order of their numbers
@@ -197,10 +270,10 @@ def measure_on_spark(spark: SparkSession, root: Path, names: Sequence[str]) -> I
         yield row | {"seconds": seconds}
 
 
-def _files(in_turn: Sequence[int]) -> Iterator[pa.Table]:
+def _files(stream: Zipf, in_turn: Sequence[int]) -> Iterator[pa.Table]:
     """Yield as many files for every micro-batch; those of sources without records are empty."""
     number = 0
-    for batch in micro_batches(in_turn=in_turn):
+    for batch in micro_batches(stream, in_turn):
         for source in range(N_SOURCES):
             keys = batch[source] if source < len(batch) else batch[0][:0]
             yield pa.table({"key": keys, "number": np.full(keys.size, number)})
@@ -243,7 +316,7 @@ def table(records: Sequence[Row]) -> str:
     cells = {(r["strategy"], r["variant"]): r for r in records}
     names = dict.fromkeys(r["strategy"] for r in records)
     rows = []
-    for name in names:
+    for name in (name for name in names if name not in MOVING):
         found = [cells.get((name, variant)) for variant in VARIANTS]
         rows.append([f"`{name}`", *("" if cell is None else _shown(cell) for cell in found)])
     headings = (
@@ -261,17 +334,26 @@ def _shown(cell: Row) -> str:
     return f"{cell['imbalance']:.2g} / {cell['replication']:.3f}"
 
 
+def _seconds(simulated: Any, on_spark: Any) -> str:
+    """Return the seconds on Spark; where records sleep, also those of the work, as simulated."""
+    if "work" not in on_spark:
+        return f"{on_spark['seconds']:.0f}"
+    work, expected = on_spark["work"], simulated["work"]
+    return f"{on_spark['seconds']:.0f}; work {work:.1f}, simulated {expected:.1f}"
+
+
 def table_of_both(records: Sequence[Row]) -> str:
     """Return a row per strategy and setting: the simulator and Spark side by side."""
     cells = {(r["strategy"], r["variant"]): r for r in records}
     rows = []
-    for variant, name in product(BOTH, dict.fromkeys(r["strategy"] for r in records)):
+    names = dict.fromkeys(r["strategy"] for r in records)
+    for variant, name in product((*BOTH, HALF_SLOW, NOT_TOLD), names):
         both = [cells.get((name, variant + where)) for where in ("", ON_SPARK)]
         if all(both):
             balance = [_shown(cell) for cell in both if cell]
             merged = [f"{cell['merged']:.2%}" for cell in both if cell]
             shown = f"{N_SOURCES} sources" if variant == "merged" else variant
-            rows.append([shown, f"`{name}`", *balance, *merged, f"{both[1]['seconds']:.0f}"])  # type: ignore[index]
+            rows.append([shown, f"`{name}`", *balance, *merged, _seconds(*both)])
     headings = (
         *("setting", "strategy", "simulator", "Spark"),
         *("partial results to merge, simulator", "Spark", "seconds on Spark"),
@@ -290,11 +372,16 @@ REPORT = Report(
 
 
 def main() -> None:
-    """Measure sources that learn together, in the simulator and on Spark; write the table."""
-    names = systems()
-    settings = {"spark.sql.files.openCostInBytes": str(1 << 30)}  # a file is a source
-    with spark_and_folder("learning together", settings=settings) as (spark, folder):
-        REPORT.write([*measure(names), *measure_on_spark(spark, folder, names)])
+    """Measure the cells that have no raw record yet, and write the tables."""
+    names, records = [*systems(), *MOVING], REPORT.read()
+    known = {(row["strategy"], row["variant"]) for row in records}
+    records += [*measure(names, known=known), *measure_slow(names, known)]
+    REPORT.write(records)
+    with spark_and_folder("learning together", SLOW.n_workers, SETTINGS) as (spark, folder):
+        slow = measure_slow(names, known, spark=spark, root=folder / "slow")
+        for row in chain(slow, measure_on_spark(spark, folder, names, known)):
+            records.append(row)
+            REPORT.write(records)  # a run that was stopped goes on here
 
 
 if __name__ == "__main__":

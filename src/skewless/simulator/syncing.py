@@ -20,7 +20,7 @@ from skewless.arrays import Keys, Workers
 from skewless.parameters import require
 from skewless.plumbing.arguments import shown, whole
 from skewless.state import copy_state
-from skewless.strategy import Condenses, Forks, Waits
+from skewless.strategy import Condenses, Forks, Rebalances, Report, Waits
 
 _FAR = 1 << 62
 
@@ -260,7 +260,8 @@ class MicroBatches:
 
     As on Spark, the sources with records in a micro-batch route them and report. The merge of their
     reports is the plan of the next one. Other sources have no part in it. When they have records
-    again, they continue from the newest plan and their own last report.
+    again, they continue from the newest plan and their own last report. If the strategy rebalances,
+    the plan is made from the records of all keys in the micro-batch.
     """
 
     def __init__(self, strategy: Any, n_workers: int, seed: int, *, merging: bool = True) -> None:
@@ -306,8 +307,17 @@ class MicroBatches:
                 self._strategy.route(keys, reporting[source], found[-1])
         self.reports |= reporting
         if self._merging and reporting:
-            self.plan = self._merged(list(reporting.values()))
+            rebalances = isinstance(self._strategy, Rebalances)
+            states = list(reporting.values())
+            self.plan = self._rebalanced(batch) if rebalances else self._merged(states)
         return found
+
+    def _rebalanced(self, batch: Sequence[Keys]) -> Any:
+        keys, counts = np.unique(np.concatenate(batch), return_counts=True)
+        noise = max(counts.sum() / self._steps[-1], 1.0) ** -0.5  # of m records: m ± √m by chance
+        report = Report(keys, counts.astype(np.float64), np.ones(keys.size), noise=float(noise))
+        state = self._start() if self.plan is None else copy_state(self.plan)
+        return self._strategy.rebalance(report, state)[0]
 
     def _merged(self, states: list[Any]) -> Any:
         strategy = self._strategy

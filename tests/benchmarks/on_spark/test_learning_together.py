@@ -20,7 +20,28 @@ def test_every_system_that_merges_has_a_row():
     table = learning_together.table(records).splitlines()
     assert len(table) == 4
     assert table[2].startswith("| `fish` |")
-    assert table[2].count("/") == 7  # replicas per key
+    assert table[2].count("/") == 8  # replicas per key
+    assert "256 sources" in table[0]
+
+
+def test_mixed_stands_beside_spark_only():
+    """Its sources share one plan, so there is nothing that they could learn together."""
+    stream = Zipf(z=1.4, n_keys=1_000, n_records=41_000)
+    records = list(learning_together.measure(["mixed"], stream))
+    assert [r["variant"] for r in records] == list(learning_together.BOTH)
+    assert all(r["merged"] == 0 for r in records)
+    assert len(learning_together.table(records).splitlines()) == 2
+    known = {("mixed", r["variant"]) for r in records[1:]}
+    (again,) = learning_together.measure(["mixed"], stream, known)
+    assert again == records[0]
+
+
+def test_fish_is_told_which_workers_are_slow():
+    told, not_told = learning_together.measure_slow(["fish"])
+    assert told["variant"] == learning_together.HALF_SLOW
+    assert not_told["variant"] == learning_together.NOT_TOLD
+    assert not_told["imbalance"] > 0.4  # equal numbers of records: the slow ones take 1.5 times
+    assert told["imbalance"] < 0.8 * not_told["imbalance"]  # not known in half of the stream
 
 
 def test_spark_stands_beside_the_simulator():

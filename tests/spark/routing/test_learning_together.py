@@ -107,7 +107,7 @@ def test_pd_stream_is_balanced_by_eight_sources(tmp_path, monkeypatch):
     assert imbalance(workers, N_WORKERS) <= 0.01
 
 
-@pytest.mark.parametrize("name", learning_together.systems())
+@pytest.mark.parametrize("name", [*learning_together.systems(), *learning_together.MOVING])
 def test_sources_that_come_and_go_route_as_the_checks_of_merging_do(name, tmp_path, monkeypatch):
     """So what the checks find out without Spark is true of a query, too."""
     strategy = registry.make(name)
