@@ -23,6 +23,7 @@ from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import arrow_schema
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.processor import KeyedRecords, Processor, PythonValues, Update
+from skewless.state import MOST_COUNTED
 
 #: The field of a state that says when it ends.
 EXPIRES = "expires"
@@ -138,7 +139,12 @@ class Shape:
                     f"{self.name}: keeps: {name!r} must have a whole number of at least 0 for each "
                     f"of the {len(keyed)} keys, not {shown(keeps[name])}"
                 )
-        return found
+        # Numbers without a sign would become floats together with lengths.
+        most = np.uint64(MOST_COUNTED)
+        return {
+            name: np.minimum(one.astype(np.uint64), most).astype(np.int64)
+            for name, one in found.items()
+        }
 
     def _require_known(self, names: set[str], schema: pa.Schema, what: str, where: str) -> None:
         """Raise ValueError for a field that Arrow would leave out silently."""

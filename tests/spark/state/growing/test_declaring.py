@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -158,3 +160,91 @@ def test_lists_of_some_keys_are_read_in_any_order(tmp_path: Path) -> None:
     assert found[1] == (4, [["2", "3"], ["1"], ["2", "3"]])
     assert isinstance(found[0][1], list)
     assert pa.table(one.states()).num_rows == 3
+
+
+class Counted(KeyProcessor):
+    """Counts records; the state of a key ends twice before the next records come."""
+
+    state_schema = "n bigint, expires timestamp"
+    result_schema = "k string, n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+        n = (state["n"] if state else 0) + len(records)
+        return [{"n": n}], {"n": n, "expires": records[-1]["ts"]}
+
+
+class Noted(Counted):
+    """The same with a list, which begins when a state ends, and again when a record comes."""
+
+    state_schema = "n bigint, notes array<string>, expires timestamp"
+    growing = ("notes",)
+
+    def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+        held = len(state["notes"]) if state else 0
+        _, new = super().update_key(key, records, state, watermark)
+        return [{"n": held}], {**new, "notes": Append(["came"])}
+
+    def expire_key(self, key: Any, state: Any, watermark: Any) -> Any:
+        later = state["expires"] + timedelta(seconds=1)
+        return [], None if state["notes"] else {
+            **state,
+            "notes": Append(["ended"]),
+            "expires": later,
+        }
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_field_that_grows_is_added_to_states_without_one(tmp_path: Path, workers: int) -> None:
+    Query(tmp_path, Counted(), SCHEMA).step(0, of_keys(["a", "b", "c"]))
+    one = Query(tmp_path, Noted(), SCHEMA, run="run-1", workers=workers)
+    assert one.step(1, of_keys(["a", "d"])).column("n").to_pylist() == [0, 0]
+    assert one.step(2, of_keys(["a"])).column("n").to_pylist() == [1]
+    found = {row["k"]: (row["n"], row["notes"]) for row in one.states().to_pylist()}
+    wanted = {"a": (3, ["came", "came"]), "b": (1, []), "c": (1, []), "d": (1, ["came"])}
+    assert found == wanted
+
+
+def test_an_added_list_begins_twice_in_one_micro_batch(tmp_path: Path) -> None:
+    """It begins when the state ends, is forgotten with it, and begins again with a record."""
+    times: Any = {"time": "ts", "delay": 10_000_000}
+    Query(tmp_path, Counted(), SCHEMA, **times).step(0, of_keys(["a"]))
+    one = Query(tmp_path, Noted(), SCHEMA, run="run-1", **times)
+    one.step(1, of_keys(["b"], 100))
+    one.step(2, of_keys(["a"], 200))
+    found = {row["k"]: row["notes"] for row in one.states().to_pylist()}
+    assert found == {"a": ["came"], "b": ["came"]}
+
+
+def test_numbers_to_keep_may_be_of_any_width(tmp_path: Path) -> None:
+    for kind in (np.uint64, np.uint8, np.int8):
+
+        class Last(Texts):
+            def update(self, keyed: Any) -> Any:
+                most = np.full(len(keyed), min(np.iinfo(kind).max, 1 << 63) - 1, kind)  # noqa: B023
+                few = np.ones(len(keyed), kind)  # noqa: B023
+                keeps = most if "y" in keyed.records["text"].to_pylist() else few
+                return super().update(keyed)._replace(keeps={"texts": keeps})
+
+        one = Query(tmp_path / kind.__name__, Last(), TEXTS)
+        for batch, text in enumerate("xxyxx"):
+            found = one.step(batch, texts(["a"], [text])).column("n").to_pylist()
+        assert found == [3]
+        assert one.states().column("texts").to_pylist() == [["x", "x"]]
+
+
+def test_a_list_equals_a_list_with_its_elements(tmp_path: Path) -> None:
+    found: list[Any] = []
+
+    class Comparing(Values):
+        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+            if state:
+                held = state["values"]
+                wanted = [1, None]
+                same = held == wanted, wanted == held, held == state["values"], held != wanted
+                found.append((*same, held == [1], held == [1, 2], held == (1, None)))
+            return super().update_key(key, records, state, watermark)
+
+    one = Query(tmp_path, Comparing(), SCHEMA)
+    for batch in range(2):
+        one.step(batch, of_keys(["a"]))
+    assert found == [(True, True, True, False, False, False, False)]

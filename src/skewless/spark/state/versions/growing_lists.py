@@ -90,6 +90,14 @@ class HeldList(Sequence[Any]):
         """Yield the elements in the order in which they were appended."""
         return iter(self._elements)
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether a list has the same elements."""
+        if not isinstance(other, list | HeldList) or len(self) != len(other):
+            return False
+        return self is other or self._elements == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         """Return what it is, without reading the elements."""
         return f"<a growing list of {len(self)} elements>"
@@ -115,7 +123,9 @@ class Appending:
         for number, name in enumerate(self.layout.growing):
             place = heads.type.get_field_index(name)
             first, end, n_bytes = spans_of(heads, name)
-            is_new = ~fields[place].is_valid().to_numpy(zero_copy_only=False)
+            # A state without the field, which was added, has had no list: its items begin at 0. It
+            # may be forgotten and begin again in this micro-batch.
+            is_new = heads.is_null().to_numpy(zero_copy_only=False)
             first, end = (np.where(is_new, self.batch * _OF_BATCH, one) for one in (first, end))
             found[name] = HeldLists(self, number, hashes, keys, first, end, n_bytes)
             fields[place] = pa.nulls(len(heads), self.layout.state.field(name).type)

@@ -133,10 +133,12 @@ class StateLayout:
                 raise ValueError(f"it has the column {name!r} by its old and its new name")
         if any(name not in table.column_names for name in self.key_names):
             raise ValueError("it lacks columns of the key")
+        # Before the first field grew, all rows were heads.
+        heads = _places_of_heads(table.num_rows) if self.growing else {}
         columns = [
             table.column(name).cast(kind)
             if name in table.column_names
-            else pa.chunked_array([pa.nulls(table.num_rows, kind)])
+            else pa.chunked_array([heads.get(name, pa.nulls(table.num_rows, kind))])
             for name, kind in kinds.items()
         ]
         return self._renumbered(pa.table(columns, schema=self.schema), table.column_names)
@@ -213,8 +215,7 @@ class StateLayout:
         if not self.growing:
             return heads
         n_rows = heads.num_rows
-        nothing = pa.array(np.zeros(n_rows, np.int64))
-        ours = {LIST: pa.array(np.full(n_rows, HEAD, np.int8)), TIME: nothing, ROW: nothing}
+        ours = _places_of_heads(n_rows)
         columns = [
             heads.column(one.name)
             if one.name in heads.column_names
@@ -243,6 +244,12 @@ class StateLayout:
             asked = asked[~found]
             first[asked] += 1
         return rows
+
+
+def _places_of_heads(n_rows: int) -> dict[str, Any]:
+    """Return the columns that rows with items have more, for heads."""
+    nothing = pa.array(np.zeros(n_rows, np.int64))
+    return {LIST: pa.array(np.full(n_rows, HEAD, np.int8)), TIME: nothing, ROW: nothing}
 
 
 def layout_of(schema: pa.Schema) -> StateLayout:
