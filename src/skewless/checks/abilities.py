@@ -85,6 +85,7 @@ def homes_are_the_same_for_all_sources(strategy: Any, stream: Stream) -> None:
     """A key has one home, whatever a source has sent; asking for homes changes nothing."""
     first = strategy.start(stream.n_workers, stream.seed)
     wanted = strategy.homes(stream.keys, first)
+    assert np.shape(wanted) == stream.keys.shape, "homes does not return one worker for each key"
     expect_in_range(wanted, stream.n_workers, "as homes")
     parts = np.array_split(stream.keys, 3)
     for source, keys in enumerate(parts):

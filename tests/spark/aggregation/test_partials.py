@@ -211,3 +211,24 @@ def test_how_records_are_cut_changes_no_combined_result(
     for row in found:
         row["list"].sort()
     assert found == whole.sort_by("k").to_pylist()
+
+
+def test_an_aggregator_never_finishes_no_keys() -> None:
+    class Halves(aggs.VectorAggregator):
+        inputs = ("v",)
+        state = "n bigint"
+        result = "bigint"
+
+        def update(self, batch: pa.RecordBatch, keys: Any, n_keys: int) -> dict[str, Any]:
+            return {"n": np.bincount(keys, minlength=n_keys)}
+
+        def merge(self, states: pa.RecordBatch, keys: Any, n_keys: int) -> dict[str, Any]:
+            return {"n": np.bincount(keys, states["n"].to_numpy(), n_keys).astype(np.int64)}
+
+        def finish(self, states: pa.RecordBatch) -> Any:
+            n = states["n"].to_numpy()
+            return n // min(n.max(), 2)
+
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64())])
+    partials = Partials(schema, ("k",), {"half": aggs.PerColumn(Halves())})
+    assert partials.finish(partials.table_schema.empty_table()).schema == partials.result_schema

@@ -149,3 +149,17 @@ def test_streams_windows_and_sparks_own_merge_stay_as_they_are(
     with pytest.warns(UserWarning, match="no ledger"):
         aggregate(stream, "k", own_ones, strategy="cascade")
     assert told == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("wrong", [[3, 4], [-1, 0], [0]])
+def test_homes_that_are_no_workers_are_refused(uneven: DataFrame, wrong: list[int]) -> None:
+    """The mark of a home beyond the workers would be taken for a record."""
+
+    class Astray(CascadeAhead):
+        def homes(self, keys: Any, state: Any) -> Any:
+            found = np.array(wrong, np.int32)
+            return found[keys % 2] if found.size > 1 else found
+
+    ours = aggregate(uneven, "k", {"p": product()}, strategy=Astray(), workers=4)
+    with pytest.raises(Exception, match="homes must return a worker from 0 to 3 for each key"):
+        ours.collect()

@@ -109,7 +109,9 @@ class Partials:
         return _cast(arrays, self.table_schema)
 
     def finish(self, table: pa.Table) -> pa.Table:
-        """Return the key's columns and the results."""
+        """Return the key's columns and the results; an aggregator never finishes no keys."""
+        if not table.num_rows:
+            return self.result_schema.empty_table()
         columns = {name: _whole(table.column(name)) for name in table.column_names}
         arrays = [columns[name] for name in self.key]
         for result, aggregation in self.aggregations.items():

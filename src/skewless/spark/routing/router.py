@@ -74,7 +74,7 @@ class Router:
                 np.minimum(spent, MOST_COUNTED, out=spent)
             answer = pa.array(workers)
             if self.tells_homes:
-                homes = plans.workers_of(self.plans.strategy.homes(keys, state))  # type: ignore[attr-defined]
+                homes = _homes(plans, keys, state)
                 answer = marked(keys, workers, homes, loads.size, told)
             sizes = [part.size for part, _ in parts]
             ends = np.cumsum(sizes)
@@ -111,6 +111,18 @@ class Router:
         else:
             raise ValueError(f"weights: strategy {strategy.name!r} does not weigh records")
         return workers
+
+
+def _homes(plans: PlanMaker, keys: Keys, state: Any) -> Workers:
+    """Return the home of each key; a wrong one could make a mark look like a record."""
+    strategy: Any = plans.strategy
+    homes = plans.workers_of(np.ascontiguousarray(strategy.homes(keys, state), np.int32))
+    if homes.shape != keys.shape or ((homes < 0) | (homes >= plans.n_workers)).any():
+        raise ValueError(
+            f"strategy {strategy.name!r}: homes must return a worker from 0 to "
+            f"{plans.n_workers - 1} for each key, see check_strategy"
+        )
+    return homes
 
 
 def _joined(parts: Sequence[tuple[Keys, Floats | None]]) -> tuple[Keys, Floats | None]:
