@@ -336,16 +336,6 @@ class IgnoresCandidatesOfHeavyRecords(SoundWithWeights):
             self.add(weights[i], out[i], state)
 
 
-class HomesFollowTheLoads(Sound):
-    def homes(self, keys, state):
-        return np.full(keys.size, np.argmin(state.loads), np.int32)
-
-
-class HasOneHomeForAllKeys(Sound):
-    def homes(self, keys, state):
-        return np.zeros(1, np.int32)
-
-
 FAULTS = [
     (ForgetsLoad, "loads_are_conserved"),
     (LeaksTheRowIndex, "batching_is_invisible"),
@@ -357,8 +347,6 @@ FAULTS = [
     (RemembersOutsideTheState, "same_seed_same_routing"),
     (MovesWithoutSaying, "moving_family_moves_only_by_moves"),
     (BeginsOutOfRange, "intervals_begin_soundly"),
-    (HomesFollowTheLoads, "homes_are_the_same_for_all_sources"),
-    (HasOneHomeForAllKeys, "homes_are_the_same_for_all_sources"),
     (RescalesOutOfRange, "rescaled_routing_stays_in_range"),
     (MovesEverythingOnRescale, "rescaling_moves_only_what_it_must"),
     (KeepsSendingToAWorkerThatLeft, "any_worker_may_leave_or_is_refused"),

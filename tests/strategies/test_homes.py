@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from skewless import registry
+from skewless.checks import CheckFailed, check_strategy
+from skewless.strategies import PartialKey
 
 HASHED = ("cascade", "cascade-ahead", "dalton", "pstream", "dagreedy")
 OF_TWO = ("fish", "pd-stream", "pkg", "d-choices")
@@ -34,3 +36,19 @@ def test_keys_that_are_hashed_while_cold_stay_at_home(name: str) -> None:
     home = at_home(name, keys, 8)
     split = np.unique(keys[~home]).size
     assert split < 0.1 * np.unique(keys).size, split
+
+
+class HomesFollowTheLoads(PartialKey):
+    def homes(self, keys: Any, state: Any) -> Any:
+        return np.full(keys.size, np.argmin(state.loads), np.int32)
+
+
+class HasOneHomeForAllKeys(PartialKey):
+    def homes(self, keys: Any, state: Any) -> Any:
+        return np.zeros(1, np.int32)
+
+
+@pytest.mark.parametrize("fault", [HomesFollowTheLoads, HasOneHomeForAllKeys])
+def test_the_contract_refuses_homes_that_are_none(fault: type[PartialKey]) -> None:
+    with pytest.raises(CheckFailed, match="fails homes_are_the_same_for_all_sources"):
+        check_strategy(fault())
