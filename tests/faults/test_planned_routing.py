@@ -6,9 +6,6 @@ but equal decisions can save the results.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,16 +15,10 @@ import pytest
 
 from faults.jobs.cluster import EXECUTORS, Cluster
 from faults.jobs.planned_job import WORKERS
-from faults.jobs.starting import environment, write_records
+from faults.jobs.starting import run_without_checksums, write_records
 from skewless.spark.worker_python import DAEMON
-from spark_sessions import local_settings
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
-
-OFF = {
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
-}
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +29,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, records: Path, cases: list[list[str]], master: str, settings: Any) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    about = {
-        "folder": str(folder),
-        "input": str(records),
-        "master": master,
-        "settings": local_settings(folder) | OFF | settings,
-        "cases": cases,
-    }
-    config = folder / "config.json"
-    config.write_text(json.dumps(about))
-    done = subprocess.run(
-        [sys.executable, "-m", "faults.jobs.planned_job", str(config)],
-        env=environment(),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=1_800,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_without_checksums("planned_job", folder, records, cases, master, settings)
 
 
 def rows(path: Path, *more: str) -> Counter[Any]:

@@ -6,24 +6,16 @@ nothing but equal marks can save the results.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from faults.jobs.starting import environment, write_records
-from spark_sessions import local_settings
+from faults.jobs.starting import run_without_checksums, write_records
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
-OFF = {
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
-}
 CASES = [
     ["cascade", 1, "combine", "kill_worker"],
     ["cascade", 4, "combine", "lose_shuffle"],
@@ -45,25 +37,7 @@ def expected(records: Path) -> dict[Any, Any]:
 def test_failed_tasks_and_lost_shuffles_change_no_result(tmp_path: Path) -> None:
     records, folder = tmp_path / "records", tmp_path / "jobs"
     write_records(records)
-    folder.mkdir()
-    about = {
-        "folder": str(folder),
-        "input": str(records),
-        "master": "local[2,4]",
-        "settings": local_settings(folder) | OFF,
-        "cases": CASES,
-    }
-    config = folder / "config.json"
-    config.write_text(json.dumps(about))
-    done = subprocess.run(
-        [sys.executable, "-m", "faults.jobs.whole_keys_job", str(config)],
-        env=environment(),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=1_800,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_without_checksums("whole_keys_job", folder, records, CASES, "local[2,4]", {})
     for case in CASES:
         place = folder / "-".join(map(str, case))
         assert (place / "fired").exists(), case

@@ -20,11 +20,16 @@ import pyarrow.parquet as pq
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import plan_name
 from spark.ledger.entries import read_reports, read_workers
+from spark_sessions import local_settings
 
 TESTS = Path(__file__).parents[2]
 N_BATCHES = 4
 _RECORDS_PER_FILE = 1_500
 _LONGEST_S = 1_800  # of any one job, also on a busy machine
+_OFF = {
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+}
 
 
 def write_records(folder: Path) -> None:
@@ -237,3 +242,28 @@ def learned(folder: Path) -> dict[str, Any]:
                 about = {k: v for k, v in entry.about.items() if k != "seconds"}
                 found[f"{batch} {kind} {member}"] = (arrays, about)
     return found
+
+
+def run_without_checksums(
+    job: str, folder: Path, records: Path, cases: Any, master: str, settings: Any
+) -> None:
+    """Run all cases of a job, with Spark's checksums off: only equal decisions save the results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {
+        "folder": str(folder),
+        "input": str(records),
+        "master": master,
+        "settings": local_settings(folder) | _OFF | settings,
+        "cases": cases,
+    }
+    config = folder / "config.json"
+    config.write_text(json.dumps(about))
+    done = subprocess.run(
+        [sys.executable, "-m", f"faults.jobs.{job}", str(config)],
+        env=environment(),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=_LONGEST_S,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]

@@ -319,7 +319,7 @@ class Routed(Combined):
         """
         asked = self.asked
         is_ours = not asked.records.is_stream and not is_merged_by_spark(asked.aggs)
-        has_homes = not self.are_whole and callable(getattr(self.strategy, "homes", None))
+        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
         return is_ours and has_homes and self._can_be_mixed()
 
     def sent(self) -> DataFrame:
