@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 from typing import Any
 
@@ -87,7 +87,7 @@ class Sides:
         pairs = zip(self.left.key, self.right.key, strict=True)
         return reduce(and_, (F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs))
 
-    @property
+    @cached_property
     def plain(self) -> DataFrame:
         """Spark's own join."""
         return self.left.df.join(self.right.df, self.equal_keys, self.how).select(*self.result)

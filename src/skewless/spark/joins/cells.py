@@ -109,8 +109,8 @@ def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
         _COLUMNS: pa.array([key.columns for key in plan.keys], pa.int32()),
         _WORKERS: pa.array([key.workers for key in plan.keys], pa.list_(pa.int32())),
     }
-    # From Arrow, Spark makes rows without Python.
-    table = df.sparkSession.createDataFrame(pa.table(columns))
+    # From Arrow, Spark makes rows without Python; in one task, since they are few.
+    table = df.sparkSession.createDataFrame(pa.table(columns)).coalesce(1)
     found = hashed.join(F.broadcast(table), F.col(way.hash) == F.col(_PLANNED), "left")
     return found.drop(_PLANNED)
 

@@ -51,8 +51,8 @@ _A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
 _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _HASH, _SIDE = internal("hash"), internal("side")
-#: A row is counted for sure if its position times the number of its partition is below 2 ** 15.
-_ALL_COUNTED = 15
+#: A row is counted for sure if its position times the number of its partition is below 2 ** 14.
+_ALL_COUNTED = 14
 #: Of a sampled key, so many standard deviations are not counted.
 _SURE = 3.0
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
@@ -280,6 +280,5 @@ def _sampled(side: JoinSide, seed: int, number: int, *, untrusted: bool) -> Data
     The sides are sampled by different numbers: else a row that is joined with itself would be in
     both samples or in none, and the product of their counts be too large.
     """
-    rows = thinned(side.df.where(~side.has_null), _ALL_COUNTED, _MOST_PARTITIONS, number)
-    hashed = side.hash(seed, untrusted=untrusted).alias(_HASH)
-    return rows.select(hashed, LEVEL, F.expr(f"{number == 1} AS {_SIDE}"))
+    columns = {_HASH: side.hash(seed, untrusted=untrusted), _SIDE: F.lit(number == 1)}
+    return thinned(side.df.where(~side.has_null), columns, _ALL_COUNTED, _MOST_PARTITIONS, number)

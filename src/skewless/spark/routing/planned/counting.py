@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from skewless.spark.routing.seeds import hash_seed
 
 #: The column of a thinned DataFrame: each row stands for 2 to the power of this number.
 LEVEL = internal("level")
-_PLACE, _SPAN = internal("place"), internal("span")
+_PLACE = internal("place")
 #: `monotonically_increasing_id` has the row's position in these bits, the partition above them.
 _POSITION_BITS = 33
 #: Beyond 2 to the power of this, rows are thinned no further: a trillion of rows.
@@ -33,29 +33,34 @@ _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "r
 _PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
 
 
-def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -> DataFrame:
-    """Return some of the rows, with `LEVEL`.
+def thinned(
+    df: DataFrame,
+    columns: Mapping[str, Column],
+    all_counted: int,
+    n_partitions: int,
+    salt: int = 0,
+) -> DataFrame:
+    """Return these columns of some of the rows, with `LEVEL`.
 
     Of the first partition, the first 2 ** `all_counted` rows are there; of those up to four times
     this position every fourth, up to 16 times every 16th, and so on. A row of the second partition
     counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
     be large and is counted exactly, and many partitions are thinner.
     """
-    # As text, since each Column is a call of the JVM, and the verbs wait for these. Comparisons: a
-    # logarithm of every position would take longer than to read the keys.
+    # As text, and in few steps: each Column is a call of the JVM, each step is analysed, and the
+    # verbs wait for these. Comparisons: a logarithm of every position would take longer than to
+    # read the keys.
     position = f"({_PLACE} & {(1 << _POSITION_BITS) - 1}L)"
-    times = f"least(shiftright({_PLACE}, {_POSITION_BITS}) + 1, {n_partitions})"
+    span = f"{position} * least(shiftright({_PLACE}, {_POSITION_BITS}) + 1, {n_partitions})"
     levels = [
-        f"WHEN {_SPAN} < {1 << power}L THEN {power - all_counted}"
+        f"WHEN {span} < {1 << power}L THEN {power - all_counted}"
         for power in (all_counted, *range(all_counted + 2, _MOST_SPAN, 2))
     ]
     level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
-    # One after the other: a session may forbid that a column refers to another of its own list.
-    placed = df.selectExpr("*", f"monotonically_increasing_id() AS {_PLACE}")
-    placed = placed.selectExpr("*", f"{position} * {times} AS {_SPAN}")
-    placed = placed.selectExpr("*", f"{level} AS {LEVEL}")
-    drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0"
-    return placed.where(drawn).drop(_PLACE, _SPAN)
+    given = [column.alias(name) for name, column in columns.items()]
+    placed = df.select(*given, F.monotonically_increasing_id().alias(_PLACE))
+    drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {level}) - 1) = 0"
+    return placed.where(drawn).selectExpr(*columns, f"{level} AS {LEVEL}")
 
 
 class Counted(NamedTuple):
@@ -91,16 +96,16 @@ def count_keys(
     `thin`, records are thinned by these arguments; the number of keys is that of those seen then.
     """
     stands = "1" if thin is None else f"shiftleft(1L, {LEVEL})"
-    df = df if thin is None else thinned(df, *thin)
     of_key = [] if named is None else named.grouped
     names = [internal(f"key_{place}") for place in range(len(of_key))]
     given = dict(zip(names, of_key, strict=True)) | {_HASH: hashed}
     given |= {
         name: column for name, column in ((_WEIGHT, weight), (_PART, part)) if column is not None
     }
-    read = df.select(
-        *[] if thin is None else [LEVEL], *(column.alias(name) for name, column in given.items())
-    )
+    if thin is None:
+        read = df.select(*(column.alias(name) for name, column in given.items()))
+    else:
+        read = thinned(df, given, *thin)
     # As text from here on: each Column is some calls of the JVM, and the verbs wait for these.
     each = "1" if weight is None else _WEIGHT
     added = [f"CAST(sum({each} * {stands}) AS DOUBLE) + {float(per_key)!r}D AS {_LOAD}"]

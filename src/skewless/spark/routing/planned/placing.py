@@ -57,7 +57,8 @@ def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
         cell = f"get({_CELLS}, CAST(pmod({_DEALT}, size({_CELLS})) AS INT))"
         is_one = f"shiftrightunsigned({_DEALT}, {64 - _CUT_BITS}) < {cell}.cut"
         split = f"if({_CELLS} IS NULL, NULL, if({is_one}, {cell}.one, {cell}.other))"
-    table = df.sparkSession.createDataFrame(_table(plan))
+    # In one task, since these rows are few.
+    table = df.sparkSession.createDataFrame(_table(plan)).coalesce(1)
     joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
     worker = F.expr(f"coalesce({_WORKER}, {split}, {home})")
     return joined.withColumn(column, worker).drop(*internals)
