@@ -16,7 +16,7 @@ from operator import or_
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.planning.join_plan import JoinPlan
@@ -57,8 +57,9 @@ def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
     """Return the join by the cells of the plan: its rows move once."""
     left_way = _way("left", _ROWS, _COLUMNS, max([key.columns for key in plan.keys], default=1))
     right_way = _way("right", _COLUMNS, _ROWS, max([key.rows for key in plan.keys], default=1))
-    left = _with_grids(sides.left, plan, left_way)
-    right = _with_grids(sides.right, plan, right_way)
+    grids = F.broadcast(_grids(sides.left.df.sparkSession, plan))
+    left = _with_grids(sides.left, plan, left_way, grids)
+    right = _with_grids(sides.right, plan, right_way, grids)
     if sides.how in WITHOUT_PAIRS:
         ours, theirs = left, _one_row_of_each(right, sides.right, plan)
     else:
@@ -95,14 +96,8 @@ def _looks_up(side: JoinSide, way: _Way, how: str) -> bool:
     return side.kept and way.n_copies > 1 and how not in WITHOUT_PAIRS
 
 
-def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
-    """Return the rows with the hash of their key, and its grid if it is in the plan."""
-    df = side.df if side.kept else side.df.where(~side.has_null)
-    hashed = df.select(
-        "*",
-        side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(way.hash),
-        dealing(Records.of(df), plan.seed).alias(_DEALT),
-    )
+def _grids(session: SparkSession, plan: JoinPlan) -> DataFrame:
+    """Return the hashes of the keys of the plan, each with its grid."""
     columns = {
         _PLANNED: pa.array([key.hash for key in plan.keys], pa.int64()),
         _ROWS: pa.array([key.rows for key in plan.keys], pa.int32()),
@@ -110,8 +105,18 @@ def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
         _WORKERS: pa.array([key.workers for key in plan.keys], pa.list_(pa.int32())),
     }
     # From Arrow, Spark makes rows without Python; in one task, since they are few.
-    table = df.sparkSession.createDataFrame(pa.table(columns)).coalesce(1)
-    found = hashed.join(F.broadcast(table), F.col(way.hash) == F.col(_PLANNED), "left")
+    return session.createDataFrame(pa.table(columns)).coalesce(1)
+
+
+def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way, grids: DataFrame) -> DataFrame:
+    """Return the rows with the hash of their key, and its grid if it is in the plan."""
+    df = side.df if side.kept else side.df.where(~side.has_null)
+    hashed = df.select(
+        "*",
+        side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(way.hash),
+        dealing(Records.of(df), plan.seed).alias(_DEALT),
+    )
+    found = hashed.join(grids, F.col(way.hash) == F.col(_PLANNED), "left")
     return found.drop(_PLANNED)
 
 

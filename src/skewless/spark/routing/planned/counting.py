@@ -26,6 +26,8 @@ _PLACE = internal("place")
 _POSITION_BITS = 33
 #: Beyond 2 to the power of this, rows are thinned no further: a trillion of rows.
 _MOST_SPAN = 40
+#: At each step, rows are thinned by 2 to the power of this.
+_THINNING = 4
 #: `max_by` returns the first k since this version of Spark.
 _HAS_TOP_K = (4, 2)
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
@@ -42,19 +44,19 @@ def thinned(
 ) -> DataFrame:
     """Return these columns of some of the rows, with `LEVEL`.
 
-    Of the first partition, the first 2 ** `all_counted` rows are there; of those up to four times
-    this position every fourth, up to 16 times every 16th, and so on. A row of the second partition
+    Of the first partition, the first 2 ** `all_counted` rows are there; of those up to 16 times
+    this position every 16th, up to 256 times every 256th, and so on. A row of the second partition
     counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
     be large and is counted exactly, and many partitions are thinner.
     """
     # As text, and in few steps: each Column is a call of the JVM, each step is analysed, and the
-    # verbs wait for these. Comparisons: a logarithm of every position would take longer than to
-    # read the keys.
+    # verbs wait for these. Few comparisons: they are parsed and analysed, too, but a logarithm of
+    # every position would take longer than to read the keys.
     position = f"({_PLACE} & {(1 << _POSITION_BITS) - 1}L)"
     span = f"{position} * least(shiftright({_PLACE}, {_POSITION_BITS}) + 1, {n_partitions})"
     levels = [
         f"WHEN {span} < {1 << power}L THEN {power - all_counted}"
-        for power in (all_counted, *range(all_counted + 2, _MOST_SPAN, 2))
+        for power in range(all_counted, _MOST_SPAN, _THINNING)
     ]
     level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
     given = [column.alias(name) for name, column in columns.items()]
