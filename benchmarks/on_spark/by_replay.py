@@ -125,7 +125,10 @@ def main(
             print(f"{title}: left out, the folder of --data has no such file")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            records += measure(cell, stream, Path(folder), rounds, title)
+            found = list(measure(cell, stream, Path(folder), rounds, title))
+        # Records of the same cell are of another size: of an earlier list of cells.
+        records = [one for one in records if any(one[at] != cell.about[at] for at in PLACE[:-1])]
+        records += found
         write_records(path, records)
     if out is None:
         REPORT.write_tables()
