@@ -6,15 +6,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records import markdown, write_table
-from experiments.reproduction.catalogue import PAPERS
+from benchmarks.records import markdown, read_records, write_table
+from experiments.reproduction.catalogue import PAPERS, all_figures
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, REPRODUCED, Result, summary
+from experiments.reproduction.results import (
+    FAILED,
+    MISSED,
+    OUTCOMES,
+    REPRODUCED,
+    Result,
+    result,
+    summary,
+)
 from skewless.plumbing.text_tables import significant
 
 _PROJECT = Path(__file__).parents[2]
 RECORDS = _PROJECT / "benchmarks" / "results" / "reproduction.jsonl"
 DOCUMENT = _PROJECT / "docs" / "results" / "reproduction.md"
+
+
+def recorded_results() -> list[Result]:
+    """Return what is recorded, with the texts and rules of the catalogue as they are now."""
+    known = {one["name"]: one for one in read_records(RECORDS)}
+    return [result(one, known[one.name]) for one in all_figures() if one.name in known]
 
 
 def write_document(results: Sequence[Result], document: Path = DOCUMENT) -> bool:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from experiments.reproduction import results as of_figures
 from experiments.reproduction.catalogue import PAPERS
-from experiments.reproduction.document import write_document
+from experiments.reproduction.document import recorded_results, write_document
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import result, without_reason
+from experiments.reproduction.results import recorded, without_reason
 from experiments.reproduction.runner import Failure
-from fake_paper import SIMULATED, Bad, figure, large
+from fake_paper import SIMULATED, Bad, figure, large, result
 from skewless.plumbing.text_tables import significant
 
 PROJECT = Path(__file__).parents[3]
@@ -98,6 +99,25 @@ def test_why_is_told_wherever_something_is_not_fully_reproduced(document: Path) 
     _, _, section = document.read_text(encoding="utf-8").partition("### FISH, figure 1:")
     assert "2 expected, 1 measured, direction only." in section
     assert "It is short." in section
+
+
+def test_texts_and_rules_are_the_catalogues_and_only_numbers_are_recorded() -> None:
+    record = recorded(figure("1", ONE, [large("a", value=2.0)]), TINY, [{"value": 1.0}])
+    assert "large" not in str(record)
+    other = figure("1", ONE, [large("a", value=1.0) | {"says": "a is 1"}], why="Nothing is wrong.")
+    (claim,) = of_figures.result(other, record)["claims"]
+    assert (claim["says"], claim["verdict"]) == ("a is 1", "reproduced")
+    changed = of_figures.result(figure("1", ONE, [large("b")]), record)
+    assert changed["verdict"] == "failed"
+    assert changed["error"] == "no number is recorded for 'b is large'; measure it again"
+
+
+def test_every_claim_that_is_not_reproduced_has_a_reason_and_evidence_that_holds() -> None:
+    there = recorded_results()
+    assert [one["error"] for one in there if one["verdict"] == "failed"] == []
+    assert without_reason(there) == []
+    said = [(one["name"], claim) for one in there if "why" in one for claim in one["evidence"]]
+    assert [both for both in said if both[1]["verdict"] == "not reproduced"] == []
 
 
 def test_a_fitted_setting_is_part_of_the_verdict(document: Path) -> None:
