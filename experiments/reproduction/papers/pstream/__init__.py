@@ -112,6 +112,7 @@ def merged(
     stream: str = "",
     z: float = 1.0,
     sample: int = 0,
+    reducers: int = _REDUCERS,
 ) -> Simulation:
     """Return a strategy with its merge stage; `sample` is that of DKG.
 
@@ -126,7 +127,7 @@ def merged(
         n_workers=min(workers, size.workers),
         seed=seed,
         window=max(1, of["n_records"] // _MERGES),
-        timing=_SATURATED if strategy == "hash" else _MERGED,
+        timing=_SATURATED if strategy == "hash" else {**_MERGED, "reducers": reducers},
     )
 
 
