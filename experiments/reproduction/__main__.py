@@ -14,14 +14,7 @@ from benchmarks.records import Row, read_records, write_records
 from experiments.reproduction.catalogue import all_figures, select
 from experiments.reproduction.document import RECORDS, about_size, write_document
 from experiments.reproduction.figure import SIZES, Figure, Size
-from experiments.reproduction.results import (
-    FAILED,
-    Result,
-    recorded,
-    result,
-    summary,
-    without_reason,
-)
+from experiments.reproduction.results import Result, recorded, result, summary, without_reason
 from experiments.reproduction.runner import measure
 from skewless import parameters
 from skewless.cli import reading
@@ -77,7 +70,7 @@ def main(
 
         write_page(results, f"{about_size(size)} {summary(results)}", page)
     _show(results)
-    failed = [one for one in results if one["verdict"] == FAILED]
+    failed = [one for one in results if "error" in one]
     if failed:
         first = f"{failed[0]['name']}: {failed[0]['error']}"
         raise stopped(f"{len(failed)} of {len(results)} figures failed; {first}", 1)

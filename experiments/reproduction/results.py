@@ -65,23 +65,12 @@ def recorded(figure: Figure, size: Size, outcome: Outcome) -> Row:
         return found | {"error": outcome.error}
     try:
         numbers = figure.numbers(outcome, size)
-        specs = [claim.ours for claim in (*figure.claims, *figure.evidence)]
-        values = [numbers.number(spec) for spec in specs]
-        plots = [
-            {
-                "x": plot.x,
-                "y": plot.y,
-                "log_y": plot.log_y,
-                "curves": curves(figure, plot, numbers),
-                "published": plot.published,
-            }
-            for plot in figure.plots
-        ]
+        ours = [(one.ours, numbers.number(one.ours)) for one in (*figure.claims, *figure.evidence)]
+        drawn = [vars(plot) | {"curves": curves(figure, plot, numbers)} for plot in figure.plots]
     except Exception as error:  # a mistake in one figure must not stop the others
         return found | {"error": failure(error).error}
-    pairs = zip(specs, values, strict=True)
-    measured = [{"number": n, "ours": v if math.isfinite(v) else None} for n, v in pairs]
-    return found | {"numbers": measured, "plots": plots}
+    measured = [{"number": n, "ours": v if math.isfinite(v) else None} for n, v in ours]
+    return found | {"numbers": measured, "plots": drawn}
 
 
 def result(figure: Figure, record: Row) -> Result:
@@ -93,18 +82,14 @@ def result(figure: Figure, record: Row) -> Result:
     """
     found: Result = {"paper": figure.paper.name, "figure": figure.number, "name": figure.name}
     found |= {"title": figure.title, "size": record["size"], "data": figure.data}
+    found |= {"claims": [], "evidence": [], "plots": record.get("plots", [])}
     try:
-        if "error" in record:
-            raise NotMeasuredError(record["error"])
         for part in ("claims", "evidence"):
             found[part] = [_claim(claim, record) for claim in getattr(figure, part)]
     except NotMeasuredError as error:
-        empty: Result = {name: [] for name in ("claims", "evidence", "plots")}
-        return {**found, **empty, "verdict": FAILED, "error": str(error)}
+        return {**found, "verdict": FAILED, "error": record.get("error", str(error))}
     found["verdict"] = max((one["verdict"] for one in found["claims"]), key=OUTCOMES.index)
-    found["plots"] = record.get("plots", [])
-    if figure.fitted:
-        found["fitted"] = figure.fitted
+    found |= {"fitted": figure.fitted} if figure.fitted else {}
     return found if found["verdict"] == REPRODUCED else {**found, "why": figure.why}
 
 
@@ -192,6 +177,8 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def without_reason(results: Sequence[Result]) -> list[str]:
-    """Return the figures, not fully reproduced, without a reason or an experiment that shows it."""
+    """Return the figures, not fully reproduced, without a reason whose evidence holds."""
     partly = [one for one in results if one["verdict"] in (DIRECTION, MISSED)]
-    return [one["name"] for one in partly if not (one["why"] and one["evidence"])]
+    shown = [{claim["verdict"] for claim in one["evidence"]} for one in partly]
+    both = zip(partly, shown, strict=True)
+    return [one["name"] for one, held in both if not one["why"] or not held or MISSED in held]

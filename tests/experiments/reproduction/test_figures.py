@@ -272,8 +272,7 @@ def test_a_verdict_needs_the_size_and_a_direction_needs_an_effect(
 
 
 def verdicts_of(figure: Figure, rows: list[Any]) -> dict[str, str]:
-    one = result(figure, TINY, rows)
-    return {claim["says"]: claim["verdict"] for claim in one["claims"]}
+    return {claim["says"]: claim["verdict"] for claim in result(figure, TINY, rows)["claims"]}
 
 
 def test_a_strategy_with_a_wrong_constant_changes_a_verdict(
