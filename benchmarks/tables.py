@@ -8,7 +8,7 @@ import typer
 import benchmarks
 from benchmarks import on_spark
 from benchmarks.frontier.__main__ import write_documents
-from benchmarks.records import Report, read_records
+from benchmarks.records import Report
 from experiments.reproduction import document as reproduction
 
 
@@ -30,8 +30,7 @@ def write_all() -> None:
     """Write all generated tables of the documents anew, from the raw records."""
     for report in REPORTS:
         report.write_tables()
-    if reproduction.RECORDS.exists():
-        reproduction.write_document(read_records(reproduction.RECORDS))
+    reproduction.write_document(reproduction.recorded_results())
     write_documents()
     pages = {document for report in REPORTS for document, _ in report.tables}
     print(f"tables written: {', '.join(sorted(pages))}, docs/results/frontier.md, reproduction.md")

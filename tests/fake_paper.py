@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.records import Row
+from experiments.reproduction import results
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import Cell, Figure, Paper, Size, read_figure
+from experiments.reproduction.runner import Outcome
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,11 @@ RAW: dict[str, Any] = {
     ],
 }
 SIMULATED = read_figure(DALTON, RAW)
+
+
+def result(figure: Figure, size: Size, outcome: Outcome) -> results.Result:
+    """Return the result of what was measured just now."""
+    return results.result(figure, results.recorded(figure, size, outcome))
 
 
 def environment() -> dict[str, str]:

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.records import read_records, write_records
+from benchmarks.records import Row, read_records, write_records
 from experiments.reproduction.catalogue import all_figures, select
 from experiments.reproduction.document import RECORDS, about_size, write_document
 from experiments.reproduction.figure import SIZES, Figure, Size
-from experiments.reproduction.results import FAILED, Result, result, summary, without_reason
+from experiments.reproduction.results import Result, recorded, result, summary, without_reason
 from experiments.reproduction.runner import measure
 from skewless import parameters
 from skewless.cli import reading
@@ -56,26 +56,27 @@ def main(
             reading.file_to_write(page, "--page")
         if out.exists() and not out.is_dir():
             raise ValueError(f"--out must be the path of a folder, and {str(out)!r} is a file")
-    results = _measured(figures, SIZES[size], out, n_jobs)
+    records = _measured(figures, SIZES[size], out, n_jobs)
+    results = [result(*both) for both in zip(figures, records, strict=True)]
     if record:
         known = {one["name"]: one for one in (read_records(RECORDS) if RECORDS.exists() else ())}
-        for one in results:
+        for one in records:
             known[one["name"]] = {name: one[name] for name in one if name != "plots"}
-        kept = [known[figure.name] for figure in all_figures() if figure.name in known]
-        write_records(RECORDS, kept)
-        write_document(kept)
+        kept = [figure for figure in all_figures() if figure.name in known]
+        write_records(RECORDS, (known[figure.name] for figure in kept))
+        write_document([result(figure, known[figure.name]) for figure in kept])
     if page is not None:
         from experiments.reproduction.page import write_page
 
         write_page(results, f"{about_size(size)} {summary(results)}", page)
     _show(results)
-    failed = [one for one in results if one["verdict"] == FAILED]
+    failed = [one for one in results if "error" in one]
     if failed:
         first = f"{failed[0]['name']}: {failed[0]['error']}"
         raise stopped(f"{len(failed)} of {len(results)} figures failed; {first}", 1)
 
 
-def _measured(figures: Sequence[Figure], size: Size, out: Path, n_jobs: int) -> list[Result]:
+def _measured(figures: Sequence[Figure], size: Size, out: Path, n_jobs: int) -> list[Row]:
     """Measure the missing cells, with a progress bar; Ctrl-C ends the command with one line."""
     seen = (0, 0)
     with progress_bar() as bar:
@@ -95,7 +96,7 @@ def _measured(figures: Sequence[Figure], size: Size, out: Path, n_jobs: int) -> 
     if outcomes is None:
         kept = f"{seen[0]} of {seen[1]} cells are kept in {out}"
         raise stopped(f"stopped: {kept}; the same command resumes from there", 130)
-    return [result(figure, size, got) for figure, got in zip(figures, outcomes, strict=True)]
+    return [recorded(figure, size, got) for figure, got in zip(figures, outcomes, strict=True)]
 
 
 def _show(results: Sequence[Result]) -> None:

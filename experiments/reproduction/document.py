@@ -6,15 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records import markdown, write_table
-from experiments.reproduction.catalogue import PAPERS
+from benchmarks.records import PROJECT, RESULTS, markdown, read_records, write_table
+from experiments.reproduction.catalogue import PAPERS, all_figures
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, REPRODUCED, Result, summary
+from experiments.reproduction.results import MISSED, OUTCOMES, REPRODUCED, Result, result, summary
 from skewless.plumbing.text_tables import significant
 
-_PROJECT = Path(__file__).parents[2]
-RECORDS = _PROJECT / "benchmarks" / "results" / "reproduction.jsonl"
-DOCUMENT = _PROJECT / "docs" / "results" / "reproduction.md"
+RECORDS = RESULTS / "reproduction.jsonl"
+DOCUMENT = PROJECT / "docs" / "results" / "reproduction.md"
+
+
+def recorded_results() -> list[Result]:
+    """Return what is recorded, with the texts and rules of the catalogue as they are now."""
+    known = {one["name"]: one for one in read_records(RECORDS)}
+    return [result(one, known[one.name]) for one in all_figures() if one.name in known]
 
 
 def write_document(results: Sequence[Result], document: Path = DOCUMENT) -> bool:
@@ -69,9 +74,8 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
     figures = []
     for r in own:
         verdict = f"{r['verdict']}; fitted: {r['fitted']}" if "fitted" in r else r["verdict"]
-        figures.append(
-            [_cell(text) for text in (r["figure"], r["title"], r["data"], r["size"], verdict)]
-        )
+        texts = (r["figure"], r["title"], r["data"], r["size"], verdict)
+        figures.append([_cell(text) for text in texts])
     claims = [
         [_cell(one["figure"]), _cell(_said(claim)), *_numbers(claim)]
         for one in own
@@ -104,7 +108,7 @@ def _miss(one: Result) -> str:
     (paper,) = [paper.title for paper in PAPERS if paper.name == one["paper"]]
     number = f"figure {one['figure']}" if one["figure"][:1].isdigit() else one["figure"]
     head = f"### {paper}, {number}: {one['title']}"
-    if one["verdict"] == FAILED:
+    if "error" in one:
         return f"{head}\n\nIt failed: `{one['error']}`"
     lines = [
         f"- {_said(claim)}: {claim['expected']} expected, "

@@ -12,6 +12,7 @@ from benchmarks.records import Row
 from experiments.reproduction.figure import OF_CURVES, Claim, Figure, Plot, Points, Size
 from experiments.reproduction.numbers import Numbers, is_open, words_of
 from experiments.reproduction.runner import Failure, Outcome, failure
+from experiments.reproduction.table import NotMeasuredError
 from skewless.plumbing.text_tables import significant
 
 #: A figure as JSON has it.
@@ -57,48 +58,39 @@ def _counts(claim: Claim, ours: float) -> bool:
     return ours <= published if claim.rule == "at_most" else ours >= published
 
 
-def result(figure: Figure, size: Size, outcome: Outcome) -> Result:
-    """Return a figure as plain data; a number that is not finite is None.
-
-    `verdict` is that of the weakest claim, or `failed`, with an `error`. `why` is there only where
-    a claim is not fully reproduced, and `fitted` where a setting was chosen so that a claim holds.
-    `plots` has the points of our curves and the published ones.
-    """
-    about = {"paper": figure.paper.name, "figure": figure.number, "name": figure.name}
-    about |= {"title": figure.title, "size": size.name}
-    judged: Result | Failure
-    judged = outcome if isinstance(outcome, Failure) else _judged(figure, size, outcome)
-    if isinstance(judged, Failure):
-        empty: Result = {name: [] for name in ("claims", "evidence", "plots")}
-        judged = {"verdict": FAILED, "error": judged.error, **empty}
-    return {**about, **judged, "data": figure.data}
-
-
-def _judged(figure: Figure, size: Size, rows: Sequence[Row]) -> Result | Failure:
+def recorded(figure: Figure, size: Size, outcome: Outcome) -> Row:
+    """Return what was measured: each number with how it is computed, and plots; or an `error`."""
+    found: Row = {"name": figure.name, "size": size.name}
+    if isinstance(outcome, Failure):
+        return found | {"error": outcome.error}
     try:
-        numbers = figure.numbers(rows, size)
-        claims = [_claim(claim, numbers) for claim in figure.claims]
-        verdict = max((claim["verdict"] for claim in claims), key=OUTCOMES.index)
-        found: Result = {
-            "verdict": verdict,
-            "claims": claims,
-            "evidence": [_claim(claim, numbers) for claim in figure.evidence],
-            "plots": [
-                {
-                    "x": plot.x,
-                    "y": plot.y,
-                    "log_y": plot.log_y,
-                    "curves": curves(figure, plot, numbers),
-                    "published": plot.published,
-                }
-                for plot in figure.plots
-            ],
-        }
+        numbers = figure.numbers(outcome, size)
+        ours = [(one.ours, numbers.number(one.ours)) for one in (*figure.claims, *figure.evidence)]
+        drawn = [vars(plot) | {"curves": curves(figure, plot, numbers)} for plot in figure.plots]
     except Exception as error:  # a mistake in one figure must not stop the others
-        return failure(error)
-    if figure.fitted:
-        found["fitted"] = figure.fitted
-    return found if verdict == REPRODUCED else {**found, "why": figure.why}
+        return found | {"error": failure(error).error}
+    measured = [{"number": n, "ours": v if math.isfinite(v) else None} for n, v in ours]
+    return found | {"numbers": measured, "plots": drawn}
+
+
+def result(figure: Figure, record: Row) -> Result:
+    """Return a figure as plain data: texts and rules of the catalogue, numbers of a record.
+
+    `verdict` is that of the weakest claim, or `failed`, with an `error`: that of the record, or
+    that the record lacks a number of a claim. `why` is there only where a claim is not fully
+    reproduced, and `fitted` where a setting was chosen so that a claim holds.
+    """
+    found: Result = {"paper": figure.paper.name, "figure": figure.number, "name": figure.name}
+    found |= {"title": figure.title, "size": record["size"], "data": figure.data}
+    found |= {"claims": [], "evidence": [], "plots": record.get("plots", [])}
+    try:
+        for part in ("claims", "evidence"):
+            found[part] = [_claim(claim, record) for claim in getattr(figure, part)]
+    except NotMeasuredError as error:
+        return {**found, "verdict": FAILED, "error": record.get("error", str(error))}
+    found["verdict"] = max((one["verdict"] for one in found["claims"]), key=OUTCOMES.index)
+    found |= {"fitted": figure.fitted} if figure.fitted else {}
+    return found if found["verdict"] == REPRODUCED else {**found, "why": figure.why}
 
 
 def curves(figure: Figure, plot: Plot, numbers: Numbers) -> dict[str, Points]:
@@ -134,17 +126,17 @@ def curves(figure: Figure, plot: Plot, numbers: Numbers) -> dict[str, Points]:
     return found
 
 
-def _claim(claim: Claim, numbers: Numbers) -> dict[str, Any]:
-    ours = numbers.number(claim.ours)
+def _claim(claim: Claim, record: Row) -> dict[str, Any]:
+    known = [one["ours"] for one in record.get("numbers", ()) if one["number"] == claim.ours]
+    if not known:
+        raise NotMeasuredError(f"no number is recorded for {claim.says!r}; measure it again")
     return {
         "says": claim.says,
         "place": claim.place,
-        "ours": float(ours) if math.isfinite(ours) else None,
-        "published": claim.published,
-        "counts": claim.rule.replace("_", " "),
+        "ours": known[0],
         "expected": expected(claim),
         "because": claim.because,
-        "verdict": judge(claim, ours),
+        "verdict": judge(claim, math.nan if known[0] is None else known[0]),
     }
 
 
@@ -185,6 +177,8 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def without_reason(results: Sequence[Result]) -> list[str]:
-    """Return the figures, not fully reproduced, without a reason or an experiment that shows it."""
+    """Return the figures, not fully reproduced, without a reason whose evidence holds."""
     partly = [one for one in results if one["verdict"] in (DIRECTION, MISSED)]
-    return [one["name"] for one in partly if not (one["why"] and one["evidence"])]
+    shown = [{claim["verdict"] for claim in one["evidence"]} for one in partly]
+    both = zip(partly, shown, strict=True)
+    return [one["name"] for one, held in both if not one["why"] or not held or MISSED in held]

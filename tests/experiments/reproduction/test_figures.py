@@ -15,9 +15,10 @@ from experiments.reproduction.catalogue import PAPERS, all_figures, select
 from experiments.reproduction.figure import SIZES, Cell, Claim, Figure, Measurement, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.papers import fish
-from experiments.reproduction.results import curves, judge, result
+from experiments.reproduction.results import curves, judge
 from experiments.reproduction.runner import identity
 from experiments.reproduction.table import Entry, Table
+from fake_paper import result
 from lanes import slow
 from skewless import registry, workloads
 from skewless.simulator.timed.timing import Timing
@@ -271,8 +272,7 @@ def test_a_verdict_needs_the_size_and_a_direction_needs_an_effect(
 
 
 def verdicts_of(figure: Figure, rows: list[Any]) -> dict[str, str]:
-    one = result(figure, TINY, rows)
-    return {claim["says"]: claim["verdict"] for claim in one["claims"]}
+    return {claim["says"]: claim["verdict"] for claim in result(figure, TINY, rows)["claims"]}
 
 
 def test_a_strategy_with_a_wrong_constant_changes_a_verdict(

@@ -9,9 +9,8 @@ import pytest
 
 from experiments.reproduction.figure import SIZES, read_figure
 from experiments.reproduction.numbers import Numbers
-from experiments.reproduction.results import result
 from experiments.reproduction.table import Entry, NotMeasuredError, Table
-from fake_paper import DALTON, RAW
+from fake_paper import DALTON, RAW, result
 
 TINY = SIZES["tiny"]
 

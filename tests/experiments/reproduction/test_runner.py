@@ -16,9 +16,8 @@ import pytest
 
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import SIZES, Figure
-from experiments.reproduction.results import result
 from experiments.reproduction.runner import Failure, expected_work, identity, measure
-from fake_paper import SIMULATED, Bad, Counted, environment, figure, large
+from fake_paper import SIMULATED, Bad, Counted, environment, figure, large, result
 
 QUICK, TINY = SIZES["quick"], SIZES["tiny"]
 

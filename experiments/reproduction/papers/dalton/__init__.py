@@ -95,7 +95,6 @@ def changing(
     seed: int,
     workload: str,
     of: Mapping[str, Any],
-    workers: int = _MOST_WORKERS,
     batches: bool = False,
     quadratic: bool = False,
 ) -> Pipeline:
@@ -112,7 +111,7 @@ def changing(
         system,
         workload,
         {**of, "n_keys": n_keys, "n_records": _PERIODS * period, "period": period},
-        parallelism=workers,
+        parallelism=_MOST_WORKERS,
         slide=slide,
         n_slides=n_slides,
         recent=min(_RECENT, n_slides),

@@ -73,7 +73,6 @@ def routed(
     seed: int,
     workers: int = 128,
     stream: str = "",
-    z: float = 1.0,
     part: float = 1.0,
     f: float | None = None,
     saturated: bool = False,
@@ -87,7 +86,7 @@ def routed(
 
     One source routes: PStream's predictor is one for all sources, and knows every record.
     """
-    of = stream_of(size.longer(longer, "pstream"), stream, z, part)
+    of = stream_of(size.longer(longer, "pstream"), stream, 1.0, part)
     if drifting:
         own_z = of.pop("z")
         of |= {"z_min": own_z, "z_max": own_z, "period": of["n_records"] // 4}
@@ -112,6 +111,7 @@ def merged(
     stream: str = "",
     z: float = 1.0,
     sample: int = 0,
+    reducers: int = _REDUCERS,
 ) -> Simulation:
     """Return a strategy with its merge stage; `sample` is that of DKG.
 
@@ -126,7 +126,7 @@ def merged(
         n_workers=min(workers, size.workers),
         seed=seed,
         window=max(1, of["n_records"] // _MERGES),
-        timing=_SATURATED if strategy == "hash" else _MERGED,
+        timing=_SATURATED if strategy == "hash" else {**_MERGED, "reducers": reducers},
     )
 
 
