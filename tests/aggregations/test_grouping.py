@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aggregations.oracle import codes_of, same_key
 from aggregations.values import GROUPED, MAPS
 from skewless.aggregations import distinct_pairs, group
+from skewless.aggregations.columns import in_order
 
 
 def expected_groups(rows: list[Any]) -> tuple[list[int], list[int]]:
@@ -138,3 +139,24 @@ def test_distinct_pairs_are_the_set_of_pairs(name: str, data: st.DataObject) -> 
     pair_codes, pair_values = distinct_pairs(column, codes_of(*codes))
     got = list(zip(pair_codes.tolist(), oracle_rows(pair_values), strict=True))
     assert got == list(dict.fromkeys(pairs))
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 1_023, 1_024, 5_000])
+@pytest.mark.parametrize("n_bits", [(1,), (64,), (0, 3), (64, 64), (12, 0, 64), (64, 63, 2, 64)])
+def test_rows_are_in_the_order_of_a_stable_sort(n_rows: int, n_bits: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(n_rows)
+    columns: list[Any] = []
+    for number, bits in enumerate(n_bits):
+        values = rng.integers(0, 1 << bits, n_rows, np.uint64, endpoint=False) if bits else None
+        column = np.full(n_rows, 7, np.uint64) if values is None else values
+        # A few values again and again, so that later columns decide.
+        column = column[rng.integers(0, max(1, n_rows // 3), n_rows)] if n_rows else column
+        kinds = (np.uint64, np.int64, np.bool_) if bits == 1 else (np.uint64, np.int64)
+        columns.append(column.astype(kinds[number % len(kinds)]))
+    assert in_order(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
+
+
+def test_the_least_and_the_largest_number_are_in_order() -> None:
+    ends = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min, 0, -1] * 500)
+    flags = np.arange(ends.size) % 2 == 0
+    assert in_order(flags, ends).tolist() == np.lexsort((ends, flags)).tolist()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import by_group
+from skewless.aggregations.columns import in_order
 from skewless.aggregations.python_values import class_name, to_arrow, to_python
 from skewless.aggregations.types import parse_type
 from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
@@ -114,7 +114,7 @@ class _ByKey(VectorAggregator):
         """Give each key's records to the aggregator; sorted once, sliced without copying."""
         if not self.inputs:  # a batch without columns has no length
             records = pa.RecordBatch.from_arrays([pa.array(keys)], names=[""])
-        batch = records.take(pa.array(by_group(keys)))
+        batch = records.take(pa.array(in_order(keys)))
         states = []
         begin = 0
         for end in np.cumsum(np.bincount(keys, minlength=n_keys)).tolist():

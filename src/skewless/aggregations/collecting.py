@@ -13,8 +13,8 @@ import pyarrow.types as pt
 
 from skewless.aggregations.aggregation import OfColumn
 from skewless.aggregations.columns import (
-    by_group,
     exploded,
+    in_order,
     list_lengths,
     list_of,
     lists,
@@ -129,7 +129,7 @@ class TopK(OfColumn):
         if pt.is_floating(values.type):
             values = one_zero_one_nan(values)
         order = np.argsort(~order_keys(values), kind="stable")  # reversed without overflow
-        order = order[by_group(codes[order])]
+        order = order[in_order(codes[order])]
         n_values = count_rows(codes, n_groups)
         begins = np.cumsum(n_values) - n_values
         place = np.arange(order.size) - begins[codes[order]]  # 0 for a group's largest

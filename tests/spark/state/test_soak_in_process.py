@@ -22,6 +22,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.soak]
 
 N_BATCHES = int(os.environ.get("SKEWLESS_SOAK_BATCHES", "2000"))
 N_RECORDS = 200
+#: Batches between two numbers of workers. There are as many files as workers write, so both halves
+#: must see every number, even in a short try.
+SCALED_EVERY = min(25, N_BATCHES // 8)
 KEPT = 10
 SECOND = 1_000_000
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -111,8 +114,8 @@ def test_thousands_of_batches_in_one_process_use_no_more_in_the_end(
         results = query.step(batch, table)
         cpu += time.process_time() - begin
         ended += sum(results.column("n").to_pylist())
-        if batch % 25 == 1 and not grows:
-            scale_to(str(tmp_path), 2 + batch // 25 % 3)
+        if batch % SCALED_EVERY == 1 and not grows:
+            scale_to(str(tmp_path), 2 + batch // SCALED_EVERY % 3)
             purge_requests(query.ledger)
         if batch % 10 == 9:
             # Registrations of runs are deleted an hour later at the earliest; this takes minutes.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.metadata import version
 from itertools import count
 from types import MappingProxyType
@@ -16,7 +17,8 @@ from pyspark.sql import DataFrame
 
 from skewless.plumbing.arguments import LARGEST_SEED
 from skewless.plumbing.garbage import spare_what_is_loaded
-from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, ledger_of_stream
+from skewless.spark.columns import internal
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, ledger_of_stream
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.spark.routing.worker_steps import first_workers
 from skewless.state import layout
@@ -24,6 +26,9 @@ from skewless.strategy import AnyStrategy, Rescales
 
 _SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TASKS = count(1)
+#: An operator with keyed state in a plan of Spark, by the first column that it reads.
+_OPERATOR = re.compile(rf"MapInArrow (\w+)\({internal('hash')}#")
+_OPERATORS, _THEN = "operators", ", then "
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class QueryLedger:
     keeps_seed: bool = True  # else the ledger or the id of the query gives the seed
     strategy: AnyStrategy | None = None  # if it can rescale, the number of workers may change
     built: str = ""  # drawn when the query is built, so it differs between drivers
+    #: Of an operator with keyed state in a folder per query: those before it in the query, and it.
+    operators: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -88,7 +95,9 @@ class QueryLedger:
         """Claim the ledger for the query of `task`; raise LedgerMismatch if it is another's."""
         if self.ledger is None or task.batch is None:
             return None
-        ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
+        ledger = self.ledger
+        if self.per_query:
+            ledger = ledger.below(_folder(str(task.query), len(self.operators)))
         identity = identity_for(self.identity, self.strategy, ledger)
         if self.keeps_seed:
             ledger.claim(identity)
@@ -103,6 +112,33 @@ class QueryLedger:
         ledger = self.claimed(task)
         return None if ledger is None else ledger.of_run(f"{self.built}-{task.run}")
 
+    def after(self, before: DataFrame, operator: str) -> QueryLedger:
+        """Return the ledger of an operator with keyed state on the stream `before`.
+
+        Without a ledger of its own, it gets a folder by its place among the operators of the query.
+        """
+        if not self.per_query:
+            return self
+        operators = (*operators_in(before), operator)
+        told = {_OPERATORS: _THEN.join(operators)} if len(operators) > 1 else {}
+        return replace(self, identity={**self.identity, **told}, operators=operators)
+
+    def require_order(self, task: Task) -> None:
+        """Raise LedgerMismatch if the operator at the next place has followed other operators.
+
+        Then one was removed or they were swapped, and states of one could be taken for another's.
+        """
+        if self.ledger is None or not self.operators:
+            return
+        following = self.ledger.below(_folder(str(task.query), len(self.operators) + 1))
+        began, own = _began(following, task.run), _THEN.join(self.operators)
+        if began and not began.startswith(own + _THEN):
+            raise LedgerMismatch(
+                f"the query of the ledger in {following.place} began with the operators {began}, "
+                f"and {own} would continue with the states of another: start the query as it was, "
+                "or with another checkpoint"
+            )
+
     def seed_of(self, task: Task, ledger: Ledger | None) -> int:
         """Return the seed that all tasks, attempts and runs of the query have."""
         if self.keeps_seed:
@@ -111,6 +147,46 @@ class QueryLedger:
         if kept is None and task.query is not None:
             kept = seed_of_query(task.query)
         return self.seed if kept is None else kept
+
+
+def _folder(query: str, place: int) -> str:
+    """Return the name of an operator's folder; the first one has that of its query."""
+    return query if place < 2 else f"{query}-operator-{place}"
+
+
+@lru_cache(maxsize=64)
+def _began(ledger: Ledger, run: str | None) -> str:
+    """Return the operators up to that of a ledger, or nothing; read once in a run of the query."""
+    return str((ledger.identity() or {}).get(_OPERATORS, ""))
+
+
+def operators_in(df: DataFrame) -> list[str]:
+    """Return the operators with keyed state that a stream has passed, the first one first."""
+    if hasattr(df, "_jdf"):
+        plan = str(df._jdf.queryExecution().analyzed().toString())
+    else:
+        whole: str = df._explain_string(extended=True)  # type: ignore[operator]
+        plan = whole.partition("== Analyzed")[2].partition("== Optimized")[0]
+    return _OPERATOR.findall(plan)[::-1]
+
+
+def as_operator(function: Callable[[Any], Iterator[Any]], name: str) -> Any:
+    """Return a function of `mapInArrow` by which plans show an operator with keyed state."""
+
+    def operator(batches: Iterator[Any]) -> Iterator[Any]:
+        return function(batches)
+
+    operator.__name__ = name
+    return operator
+
+
+def operator_name(processor: str, key: Sequence[str]) -> str:
+    """Return the name of an operator with keyed state: the same for the same text of a query.
+
+    >>> operator_name("Sessions", ["user id"])
+    'Sessions_by_user_id'
+    """
+    return re.sub(r"\W+", "_", "_".join([processor, "by", *key]))
 
 
 def query_ledger(

@@ -35,7 +35,7 @@ from skewless.spark.routing.arguments import (
     most_workers,
     number_of_workers,
 )
-from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
+from skewless.spark.routing.query_ledger import QueryLedger, operator_name, query_ledger
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
@@ -206,7 +206,8 @@ def _state_ledger(
     ours = {"key": _key_of(records), "skewless": version("skewless")}
     identity: dict[str, Any] = {"process": 1, **ours}
     identity |= {name: True for name, value in told.items() if value}
-    query = query_ledger(records.df, identity, seed, ledger)
+    name = operator_name(shape.name, records.key.names)
+    query = query_ledger(records.df, identity, seed, ledger).after(records.df, name)
     if records.is_stream and query.ledger is None:
         raise ValueError(
             "ledger: process keeps the states of a stream there: give ledger=, a folder beside "

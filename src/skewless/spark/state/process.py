@@ -21,6 +21,7 @@ from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.planned.counting import count_keys, seeded_hash
 from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.planned.plan_keys import made_plan
+from skewless.spark.routing.query_ledger import as_operator, operator_name
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state import arguments
 from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending
@@ -117,8 +118,8 @@ def process(
         As for `route`.
     ledger
         The folder for states, plans and reports: one for each `process`, for example beside the
-        checkpoint. None: a subfolder of `spark.skewless.ledger` named by the query's id. A stream
-        needs a ledger.
+        checkpoint. None: a subfolder of `spark.skewless.ledger` named by the query's id, and by the
+        place of this `process` if another comes before it in the query. A stream needs a ledger.
     untrusted_keys
         Whether strangers choose the keys, as for `route`.
     batch_column
@@ -253,7 +254,8 @@ def processed(
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
     # of that micro-batch would be missing.
     sent = routed.repartitionById(place.controller.most, F.col(WORKER))
-    results = sent.mapInArrow(tasks.process, result)
+    name = operator_name(shape.name, records.key.names)
+    results = sent.mapInArrow(as_operator(tasks.process, name), result)
     # The results come first, so that the number of a partition is that of its worker.
     return results if closing is None else results.union(closing.no_rows(result))
 

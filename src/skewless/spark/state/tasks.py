@@ -60,6 +60,7 @@ class StateTasks:
         batch = _batch(task)
         ledger, seed = self._ledger(task)
         require_alone(ledger, task.run)
+        self.query.require_order(task)
         places = places_of(ledger.folder, self.checkpoints, per_query=self.query.per_query)
         offsets = SeenOffsets(str(task.query), batch, now // 1000, places)
         plan = self.begin(ledger, batch, seed, offsets)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from skewless.aggregations.columns import in_order
 from skewless.arrays import Ints, Words
 from skewless.plumbing.compiling import kernel
 from skewless.spark.records import Key, Records
@@ -90,7 +91,7 @@ class Deduplicate(Processor):
             codes, earlier(times, self.within), later(times, self.within)
         )
         left = np.flatnonzero(~near & (times != NO_TIME))
-        left = left[np.lexsort((times[left], codes[left]))]
+        left = left[in_order(codes[left], times[left])]
         chosen = np.empty(left.size, np.bool_)
         _first_of_spans(codes[left], times[left].view(np.uint64), np.uint64(self.within), chosen)
         kept = left[chosen]

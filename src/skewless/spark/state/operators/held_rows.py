@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import exploded, lists
+from skewless.aggregations.columns import exploded, in_order, lists
 from skewless.arrays import Ints
 from skewless.spark.state.processor import KeyedRecords
 from skewless.spark.state.versions.same_keys import Flags
@@ -58,7 +58,7 @@ class ByKeyAndTime:
     """Rows in the order of key and time, to be searched by key and a span of time."""
 
     def __init__(self, codes: Ints, times: Ints) -> None:
-        self.order: Ints = np.lexsort((times, codes))
+        self.order = in_order(codes, times)
         self._distinct = np.unique(times)
         # Key and time as one number: a time counts by its place among all times.
         self._width = self._distinct.size + 1

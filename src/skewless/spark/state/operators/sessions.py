@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from skewless.aggregations import Aggregation, ApproxDistinct
-from skewless.aggregations.columns import plain
+from skewless.aggregations.columns import in_order, plain
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations, with_reducers
@@ -165,7 +165,7 @@ class Sessions(Processor):
         ends = np.concatenate([_numbers(fields[END]), later(times, self.gap)])
         records = np.concatenate([_numbers(fields[RECORDS]), np.ones(times.size, np.int64)])
         codes = np.concatenate([owners, codes])
-        order = np.lexsort((starts, codes))
+        order = in_order(codes, starts)
         first = _first_of_sessions(codes[order], starts[order], ends[order])
         n_sessions = int(first.sum())
         session = np.empty(codes.size, np.int64)

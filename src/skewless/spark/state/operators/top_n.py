@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from skewless.aggregations.columns import lists, plain
+from skewless.aggregations.columns import in_order, lists, plain
 from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import whole
@@ -105,26 +105,27 @@ class TopN(Processor):
     def update(self, keyed: KeyedRecords) -> Update:
         """Return the ranks whose record has changed."""
         before, owners = held(keyed, self.field)
-        old = pa.Table.from_arrays(before.flatten(), self.names)
-        rows = pa.concat_tables([old, keyed.records.select(self.names)]).combine_chunks()
+        rows = keyed.records.select(self.names)
+        if owners.size:
+            rows = pa.concat_tables([pa.Table.from_arrays(before.flatten(), self.names), rows])
+        rows = rows.combine_chunks()
         codes = np.concatenate([owners, keyed.positions])
-        # From the largest value to the smallest, then nulls. The sort is stable: held rows come
-        # before new records, and these stay in order.
+        # From the largest value to the smallest, then nulls. Held rows come before new records,
+        # and these stay in order.
         numbers, valid = order_keys_and_nulls(rows.column(self.by))
-        order = np.lexsort((~numbers, ~valid, codes))
+        order = in_order(codes, ~valid, ~numbers)
         ranks = _ranks(codes[order])
         order, ranks = order[ranks < self.n], ranks[ranks < self.n]
-        last = np.full(codes.size, -1, np.int64)
-        last[: owners.size] = _ranks(owners)
-        changed = last[order] != ranks
-        results = keyed.keys.take(pa.array(codes[order[changed]]))
+        codes, kept = codes[order], rows.take(pa.array(order)).combine_chunks()
+        before_ranks = np.append(_ranks(owners), -1)
+        changed = before_ranks[np.minimum(order, owners.size)] != ranks
+        results = keyed.keys.take(pa.array(codes[changed]))
         results = results.append_column(_RANK, pa.array(ranks[changed] + 1, pa.int32()))
-        new = rows.take(pa.array(order[changed]))
+        new = kept if changed.all() else kept.filter(pa.array(changed))
         for name in self.names:
             results = results.append_column(name, new.column(name))
-        kept = rows.take(pa.array(order)).combine_chunks()
         structs = pa.StructArray.from_arrays([plain(column) for column in kept.columns], self.names)
-        held_rows = lists(structs, codes[order], len(keyed))
+        held_rows = lists(structs, codes, len(keyed))
         return Update(results, pa.StructArray.from_arrays([held_rows], [self.field]))
 
 

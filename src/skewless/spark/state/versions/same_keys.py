@@ -12,6 +12,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from skewless.aggregations import group
+from skewless.aggregations.columns import in_order
 from skewless.arrays import Ints, Keys
 
 Flags = NDArray[np.bool_]
@@ -42,20 +43,18 @@ def _equal(a: Any, b: Any) -> Flags:
     return flags
 
 
-def begins(hashes: Keys, keys: Sequence[Any]) -> Flags | None:
-    """Return for rows in the order of their hashes which of them begin another key.
+def begins(hashes: Keys, keys: Sequence[Any], order: Ints) -> Flags | None:
+    """Return for rows in this order, which is that of their hashes, which begin another key.
 
     None if rows of two keys with the same hash are mixed, so that the rows of a key are not
     consecutive.
     """
-    n_rows = hashes.size
-    new = np.ones(n_rows, np.bool_)
-    if n_rows < 2:
-        return new
-    alike = np.flatnonzero(hashes[1:] == hashes[:-1])
+    new = np.ones(order.size, np.bool_)
+    found = hashes[order]
+    alike = np.flatnonzero(found[1:] == found[:-1])
     if not alike.size:
         return new
-    left, right = pa.array(alike), pa.array(alike + 1)
+    left, right = pa.array(order[alike]), pa.array(order[alike + 1])
     equal = same([key.take(left) for key in keys], [key.take(right) for key in keys])
     new[alike + 1] = ~equal
     return new if equal.all() else None
@@ -67,8 +66,8 @@ def key_order(hashes: Keys, keys: Sequence[Any], *minor: Ints) -> tuple[Ints, Fl
     Rows that are equal in all of these stay in order. Of two keys with the same hash, the first is
     the one whose row comes first by hash and `minor`.
     """
-    order: Ints = np.lexsort((*reversed(minor), hashes))
-    new = begins(hashes[order], [key.take(pa.array(order)) for key in keys])
+    order = in_order(hashes, *minor)
+    new = begins(hashes, keys, order)
     if new is not None:
         return order, new
     codes = group([key.take(pa.array(order)) for key in keys]).codes

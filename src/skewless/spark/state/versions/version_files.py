@@ -116,10 +116,10 @@ class Version:
 _fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
 
 
-def block_of(version: Version) -> bytes:
-    """Return the block of a version: the same bytes for the same content."""
+def block_of(version: Version, after: bytes = b"") -> bytes:
+    """Return the block of a version, the same bytes for the same content, and what comes after."""
     about = {**version.about, "below": list(version.below)}
-    return blocks.table_block(version.table, FORMAT, about)
+    return blocks.table_block(version.table, FORMAT, about, after=after)
 
 
 def states_of(data: Any) -> Any:
@@ -136,9 +136,9 @@ def write(
     same attempt has written the file before: then one task works for several workers, and would
     return the results of one of them several times. Plans do not read the number of the attempt.
     """
-    token, states, where = uuid.uuid4().hex, block_of(version), f"{ledger.place}/{name.file}"
+    token, where = uuid.uuid4().hex, f"{ledger.place}/{name.file}"
     told = Entry(report.arrays, report.about | {"attempt": attempt, "written": token})
-    mine = states + blocks.to_bytes(told)
+    mine = block_of(version, blocks.to_bytes(told))
     there = ledger.files.create(name.file, mine)
     if there == mine:
         return
@@ -150,7 +150,7 @@ def write(
         or ledger.files.create(trace, token.encode()) != token.encode()
     ):
         raise RuntimeError(NOT_A_PARTITION)
-    if states_of(there) != states:
+    if states_of(there) != states_of(mine):
         raise RuntimeError(
             f"{where}: another attempt of this task wrote other states. A processor must return "
             "the same states for the same records: without clocks, random numbers, or the order of "
