@@ -25,10 +25,6 @@ SETTINGS = {
     # If this is on, Spark converts rows from a columnar scan to columns and back around a Python
     # function. Routing then costs several times as much.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-    # With a limit of bytes, Spark adds up the bytes of all columns after each record that it sends
-    # to Python, which takes longer than to write the record. A batch has at most
-    # `spark.sql.execution.arrow.maxRecordsPerBatch` records, as in earlier versions of Spark.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
     # With adaptive execution, the stages of a micro-batch become jobs of their own, and Spark plans
     # again after each, which takes much of the time of a small micro-batch of `process`.
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
