@@ -82,7 +82,7 @@ def advice(write: str) -> str:
         return "set the table's property write.distribution-mode to none"
     if "delta" in lower:
         return (
-            "set the table's property delta.autoOptimize.optimizeWrite, or the session's "
-            "spark.databricks.delta.optimizeWrite.enabled, to false"
+            "set the session's spark.databricks.delta.optimizeWrite.enabled to false, or, if the "
+            "session does not set it, the table's property delta.autoOptimize.optimizeWrite"
         )
     return "see which property of the table asks for a distribution of its rows, and turn it off"

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from skewless.spark import join, plan_join
 from skewless.spark.joins import plan_join as planning
@@ -84,6 +85,58 @@ def test_rows_that_may_be_others_are_not_read_twice(spark: Any) -> None:
     cached.unpersist()
     given = require_plan(earlier, both_sides(left, some, "k", "full", "_r"), None)
     assert given.reason == plan.reason
+
+
+def live_source() -> type[DataSource]:
+    """Return a source that Spark reads anew for each scan, as a database or a topic.
+
+    The class is local, so that Spark gets it by value.
+    """
+
+    class Rows(DataSourceReader):
+        def read(self, partition: Any) -> Any:
+            return iter([(1, i) for i in range(60)] + [(i, i) for i in range(60)])
+
+    class Live(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "live"
+
+        def schema(self) -> str:
+            return "k int, w int"
+
+        def reader(self, schema: Any) -> Any:
+            return Rows()
+
+    return Live
+
+
+def test_an_outer_join_does_not_read_a_live_source_twice(spark: Any) -> None:
+    """Between the reads, the matches of a copied row could come or go, and the row with them."""
+    spark.dataSource.register(live_source())
+    left, live = skewed(spark, 120, (1,), "v"), spark.read.format("live").load()
+    for how in ("left", "right", "full"):
+        plan = plan_join(left, live, "k", how=how, workers=4)
+        assert plan.reason == (
+            "right reads no files, so its source may have changed when it is read again: cache it"
+        )
+    assert plan_join(left, live, "k", workers=4).reason is None
+    cached = live.cache()
+    assert plan_join(left, cached, "k", how="left", workers=4).reason is None
+    cached.unpersist()
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_a_key_with_many_right_rows_is_one_row_where_no_pairs_are_made(
+    spark: Any, how: str
+) -> None:
+    """Such a key cannot be divided by its left rows, and its right rows are all alike."""
+    left = even(spark, 500)
+    right = spark.range(0, 3_000, 1, 2).select(F.expr("if(id < 2500, 7, id % 500) AS k"))
+    ours = join(left, right, "k", how=how.upper(), workers=4)
+    assert "REPARTITION_BY_NUM" in ours._jdf.queryExecution().toString()
+    assert "Aggregate" in ours._jdf.queryExecution().optimizedPlan().toString()
+    assert_same(ours, plain(left, right, ["k"], how))
 
 
 def test_rows_of_samples_that_meet_by_chance_are_no_hot_key(

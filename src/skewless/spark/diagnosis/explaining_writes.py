@@ -122,6 +122,9 @@ def _plan(spark: SparkSession, df: DataFrame, table: str) -> str:
 
 
 def _optimizes(spark: SparkSession, table: str) -> bool:
-    properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
-    of_table = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
-    return "true" in str(of_table or spark.conf.get(_OPTIMIZED_SETTING, "false")).lower()
+    """Return whether Delta shuffles before it writes; the session has precedence over the table."""
+    of_session = spark.conf.get(_OPTIMIZED_SETTING, None)
+    if of_session is None:
+        properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
+        of_session = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
+    return "true" in str(of_session).lower()

@@ -139,7 +139,10 @@ def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any
 
 
 def _kind(how: Any) -> str:
-    name = _OTHER_NAMES.get(how.replace("_", ""), how) if isinstance(how, str) else how
+    name = how
+    if isinstance(how, str):
+        name = how.lower().replace("_", "")
+        name = _OTHER_NAMES.get(name, name)
     if not isinstance(name, str) or name not in KEPT:
         allowed = ", ".join(map(repr, KEPT))
         raise ValueError(f"how must be one of {allowed}, not {shown(how)}")

@@ -31,8 +31,8 @@ _PLANNED, _DEALT = internal("planned"), internal("dealt")
 _OWN, _COPY = internal("own"), internal("copy")
 #: The cell of a row whose key is not in the plan.
 _NO_CELL = -1
-#: Copies of right rows that a join without pairs may have, in parts of all right rows.
-_FEW_COPIES = 0.1
+#: Right rows of planned keys, with copies, that a join without pairs may have: parts of all rows.
+_FEW_ROWS = 0.1
 
 
 class _Way(NamedTuple):
@@ -122,8 +122,7 @@ def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way, grids: DataFrame) -> 
 
 def _one_row_of_each(df: DataFrame, side: JoinSide, plan: JoinPlan) -> DataFrame:
     """Return the right rows with one row of each key of the plan, unless these are few anyway."""
-    copies = sum(key.right * (key.rows - 1) for key in plan.keys)
-    if copies <= _FEW_COPIES * plan.right_rows:
+    if sum(key.right * key.rows for key in plan.keys) <= _FEW_ROWS * plan.right_rows:
         return df
     hot = df.where(F.col(_WORKERS).isNotNull()).dropDuplicates(list(side.key))
     return df.where(F.col(_WORKERS).isNull()).union(hot.select(*df.columns))

@@ -41,6 +41,8 @@ from skewless.spark.routing.seeds import draw_seed
 
 #: Loads by hash that differ by less are even enough for Spark's own join.
 _EVEN = 0.1
+#: Cells that leave more than this part of the largest load are not worth their copies.
+_GAIN = 0.95
 #: Of a value in a shuffled row, about.
 _VALUE_BYTES = 16
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
@@ -153,6 +155,9 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     if reason is not None:
         return dataclasses.replace(plan, reason=reason)
     placed = place_cells(counts, plan.workers, sides.how)
+    if placed.loads.max() > _GAIN * max(loads):
+        reason = "its hot keys cannot be divided further, so cells would be as uneven as hashes"
+        return dataclasses.replace(plan, reason=reason)
     hashes = counts.hashes.view("int64").tolist()
     keys = [
         PlannedCells(hashes[at], round(counts.left[at]), round(counts.right[at]), r, c, workers)
@@ -174,10 +179,16 @@ def _changes(sides: Sides) -> str | None:
     if sides.how == "inner":
         return None
     for name, side in (("left", sides.left), ("right", sides.right)):
-        if input_of(side.df).changes:
+        read = input_of(side.df)
+        if read.changes:
             return (
                 f"{name} has a limit, a first or a draw, so its rows may be others when they are "
                 "read again: cache it"
+            )
+        if read.is_live and sides.how not in WITHOUT_PAIRS:
+            return (
+                f"{name} reads no files, so its source may have changed when it is read again: "
+                "cache it"
             )
     return None
 

@@ -43,6 +43,7 @@ class Input(NamedTuple):
     is_cheap: bool  # a scan, with filters and projections in the JVM, or cached data
     repeats: bool  # a task that runs again reads its records in the same order
     changes: bool = False  # computed again, there may be other records
+    is_live: bool = False  # a database, a topic or a table that may have changed by then
 
 
 def input_of(df: DataFrame) -> Input:
@@ -63,12 +64,12 @@ def input_of_plan(plan: str) -> Input:
     """Read from an optimized plan what a batch is computed from.
 
     >>> input_of_plan("Filter (id#0L > 3)\\n+- Relation [id#0L,k#1] parquet")
-    Input(is_cheap=True, repeats=True, changes=False)
+    Input(is_cheap=True, repeats=True, changes=False, is_live=False)
     >>> input_of_plan("GlobalLimit 9\\n+- Relation [id#0L,k#1] parquet")
-    Input(is_cheap=False, repeats=False, changes=True)
+    Input(is_cheap=False, repeats=False, changes=True, is_live=False)
     """
     is_cheap = repeats = True
-    changes = False
+    changes = is_live = False
     cached: int | None = None  # the depth of cached data; what is below it is not computed again
     for depth, name, about in _operators(plan):
         if cached is not None and depth > cached:
@@ -82,8 +83,9 @@ def input_of_plan(plan: str) -> Input:
         is_known = is_file or name in _NARROW or name in _LOCAL or name == _CACHED
         is_cheap, repeats = is_cheap and (is_known or name in _TABLES), repeats and is_known
         changes = changes or _CHANGING.search(f"{name} {about}") is not None
+        is_live = is_live or name in _TABLES or (name == "Relation" and not is_file)
     # Over records that repeat, places and draws repeat, too.
-    return Input(is_cheap, repeats, changes and not repeats)
+    return Input(is_cheap, repeats, changes and not repeats, is_live)
 
 
 def drops_records(df: DataFrame) -> bool:
