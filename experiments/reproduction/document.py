@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.records import PROJECT, RESULTS, markdown, read_records, write_table
 from experiments.reproduction.catalogue import PAPERS, all_figures
 from experiments.reproduction.figure import SIZES
-from experiments.reproduction.results import MISSED, OUTCOMES, REPRODUCED, Result, result, summary
+from experiments.reproduction.results import OUTCOMES, REPRODUCED, Result, result, summary
 from skewless.plumbing.text_tables import significant
 
 RECORDS = RESULTS / "reproduction.jsonl"
@@ -34,21 +34,18 @@ def write_document(results: Sequence[Result], document: Path = DOCUMENT) -> bool
 
 
 def totals_table(results: Sequence[Result]) -> str:
-    """Write what was measured, and the number of figures with each verdict, by paper."""
+    """Write what was measured, and how many figures and claims are reproduced, by paper."""
 
     def counts(some: Sequence[Result]) -> list[int]:
         fitted = sum(one["verdict"] == REPRODUCED and "fitted" in one for one in some)
+        claims = [claim["verdict"] for one in some for claim in one["claims"]]
         outcomes = [sum(one["verdict"] == outcome for one in some) for outcome in OUTCOMES]
-        return [len(some), *outcomes, fitted, sum(len(one["claims"]) for one in some)]
+        return [len(some), *outcomes, fitted, len(claims), claims.count(REPRODUCED)]
 
-    rows = []
-    for paper in PAPERS:
-        own = [one for one in results if one["paper"] == paper.name]
-        if own:
-            rows.append([paper.title, *counts(own)])
-    rows.append(["all", *counts(results)])
-    heads = ["paper", "figures and tables", *OUTCOMES, "reproduced by a fitted setting", "claims"]
-    table = markdown(heads, rows)
+    parts = [(of.title, [one for one in results if one["paper"] == of.name]) for of in PAPERS]
+    rows = [[title, *counts(own)] for title, own in (*parts, ("all", results)) if own]
+    heads = ["paper", "figures and tables", *OUTCOMES, "reproduced by a fitted setting"]
+    table = markdown([*heads, "claims", "claims reproduced"], rows)
     sizes = dict.fromkeys(one["size"] for one in results)
     return "\n\n".join([*map(about_size, sizes), table, summary(results)])
 
@@ -119,8 +116,8 @@ def _miss(one: Result) -> str:
     lines += ["", one["why"] or "The reason is not known."]
     if one["evidence"]:
         rows = [
-            [_cell(one["says"]), *_numbers(one)[:2], "no" if one["verdict"] == MISSED else "yes"]
-            for one in one["evidence"]
+            [_cell(it["says"]), *_numbers(it)[:2], "yes" if it["verdict"] == REPRODUCED else "no"]
+            for it in one["evidence"]
         ]
         lines += ["", markdown(["experiment", "expected", "measured", "holds"], rows)]
     return "\n".join([head, "", *lines])

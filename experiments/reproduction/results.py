@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.records import Row
@@ -159,21 +159,25 @@ def expected(claim: Claim) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Count the figures by verdict, in one sentence.
+    """Count the figures by verdict, and their claims, of which the weakest decides on a figure.
 
-    >>> summary([{"verdict": "reproduced"}, {"verdict": "failed"}])
-    '2 figures and tables: 1 reproduced, 1 failed. 50 % hold, at least in direction.'
+    >>> summary([{"verdict": "reproduced", "claims": [{"verdict": "reproduced"}]}])
+    '1 figures and tables: 1 reproduced. 100 % hold, at least in direction. 1 claims: 1 reproduced.'
     """
     if not results:
         return "There are no figures."
-    counted = Counter(one["verdict"] for one in results)
-    counts = [f"{counted[verdict]} {verdict}" for verdict in OUTCOMES if counted[verdict]]
-    held = sum(one["verdict"] not in (MISSED, FAILED) for one in results)
-    share = math.floor(100 * held / len(results))  # never more than it is
+    claims = [claim for one in results for claim in one["claims"]]
+    held = sum(one["verdict"] in (REPRODUCED, DIRECTION) for one in results)
+    share = 100 * held // len(results)  # never more than it is
     return (
-        f"{len(results)} figures and tables: {', '.join(counts)}. "
-        f"{share} % hold, at least in direction."
+        f"{len(results)} figures and tables: {_counted(results)}. "
+        f"{share} % hold, at least in direction. {len(claims)} claims: {_counted(claims)}."
     )
+
+
+def _counted(judged: Iterable[Mapping[str, Any]]) -> str:
+    verdicts = Counter(one["verdict"] for one in judged)
+    return ", ".join(f"{verdicts[one]} {one}" for one in OUTCOMES if verdicts[one])
 
 
 def without_reason(results: Sequence[Result]) -> list[str]:
@@ -181,4 +185,4 @@ def without_reason(results: Sequence[Result]) -> list[str]:
     partly = [one for one in results if one["verdict"] in (DIRECTION, MISSED)]
     shown = [{claim["verdict"] for claim in one["evidence"]} for one in partly]
     both = zip(partly, shown, strict=True)
-    return [one["name"] for one, held in both if not one["why"] or not held or MISSED in held]
+    return [one["name"] for one, held in both if not one["why"] or held != {REPRODUCED}]
