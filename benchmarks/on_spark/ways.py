@@ -195,8 +195,13 @@ def writing(cell: Cell, df: DataFrame, folder: Path) -> Ways:
 def writing_streams(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     """Write the same from a stream, in one micro-batch."""
 
-    def run(way: Callable[[DataFrame, str], DataFrame]) -> Row:
-        read = df.sparkSession.readStream.schema(df.schema).parquet(str(folder / "in"))
+    spark, n = df.sparkSession, cell.slots
+    adaptive = "spark.sql.adaptive.streaming.stateless.enabled"
+
+    def run(way: Callable[[DataFrame, str], DataFrame], is_adaptive: bool) -> Row:
+        # Our sessions turn it off for streams, and REBALANCE is nothing without it.
+        spark.conf.set(adaptive, str(is_adaptive).lower())
+        read = spark.readStream.schema(df.schema).parquet(str(folder / "in"))
         out = folder / "written"
         with tempfile.TemporaryDirectory(dir=folder) as place:
             records = way(read, f"{place}/ledger").select(*df.columns)
@@ -205,13 +210,12 @@ def writing_streams(cell: Cell, df: DataFrame, folder: Path) -> Ways:
             writer.start(str(out), "parquet").awaitTermination()
             return written(cell, out)
 
-    n = cell.slots
     ways: dict[str, Callable[[DataFrame, str], DataFrame]] = {
         "hash": lambda stream, _: stream.repartition(n, "key"),
         REBALANCE: lambda stream, _: stream.hint("rebalance", n, "key"),
         "route": lambda stream, ledger: route(stream, "key", workers=n, seed=0, ledger=ledger),
     }
-    return {name: partial(run, way) for name, way in ways.items()}, None
+    return {name: partial(run, way, name == REBALANCE) for name, way in ways.items()}, None
 
 
 def written(cell: Cell, out: Path) -> Row:
