@@ -135,8 +135,6 @@ def main(
     if missing is not None:
         print(f"ShuffleBench's plain query is {APPLY}, not {TRANSFORM}: {missing}")
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
-    # As the reference of Spark advises where records are small; for both ways.
-    settings["spark.sql.execution.arrow.maxBytesPerBatch"] = str((1 << 31) - 1)
     with spark_and_folder("public workloads", settings=settings) as (spark, folder):
         write_streams(folder, events, records)
         REPORT.write(measure(spark, folder, n_rounds, minutes, query or []))

@@ -64,6 +64,33 @@ def test_a_table_must_exist(df: Any, name: Any) -> None:
         explain_write(df, name)
 
 
+@pytest.mark.parametrize(
+    ("session", "table", "optimizes"),
+    [
+        (None, "true", True),
+        (None, "false", False),
+        ("false", "true", False),
+        ("true", "false", True),
+    ],
+)
+def test_deltas_session_has_precedence_over_its_table(
+    spark: Any, session: str | None, table: str, optimizes: bool
+) -> None:
+    name = "spark.databricks.delta.optimizeWrite.enabled"
+    spark.sql("DROP TABLE IF EXISTS optimized")
+    spark.sql(
+        "CREATE TABLE optimized (k int) USING parquet "
+        f"TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = '{table}')"
+    )
+    if session is not None:
+        spark.conf.set(name, session)
+    try:
+        assert explaining_writes._optimizes(spark, "optimized") is optimizes
+    finally:
+        spark.conf.unset(name)
+        spark.sql("DROP TABLE optimized")
+
+
 def test_columns_must_be_those_of_the_table(spark: Any, df: Any) -> None:
     with pytest.raises(ValueError, match=f"df: it cannot be written to {TABLE}"):
         explain_write(df.select("v"), TABLE)

@@ -123,8 +123,8 @@ def _plan(spark: SparkSession, df: DataFrame, table: str) -> str:
 
 def _optimizes(spark: SparkSession, table: str) -> bool:
     """Return whether Delta shuffles before it writes; the session has precedence over the table."""
-    of_session = spark.conf.get(_OPTIMIZED_SETTING, None)
-    if of_session is None:
+    setting = spark.conf.get(_OPTIMIZED_SETTING, None)
+    if setting is None:
         properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
-        of_session = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
-    return "true" in str(of_session).lower()
+        setting = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
+    return "true" in str(setting).lower()
