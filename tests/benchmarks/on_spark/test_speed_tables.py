@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
-from benchmarks import generic_cpu, held_keys
+from benchmarks import held_keys
 from benchmarks.on_spark import first_route, small_batches, stateful_operators
 
 
@@ -75,15 +75,3 @@ def test_held_keys_are_compared_within_a_round() -> None:
         "| read anew in each micro-batch | 100 | 1,000 | 4.000 | 1.00 | – | 1 |",
         "| read anew in each micro-batch | 2,000 | 1,000 | 4.000 | 1.00 | – | 1 |",
     ]
-
-
-def test_a_generic_cpu_is_compared_with_this_one_within_a_turn() -> None:
-    def record(cpu: str, turn: int, ns: float) -> dict[str, Any]:
-        return {"what": "hashing", "cpu": cpu, "turn": turn, "ns_per_record": ns}
-
-    records = [
-        *(record("generic", 0, 3.0), record("host", 0, 2.0)),
-        *(record("host", 1, 10.0), record("generic", 1, 30.0)),
-        *(record("generic", 2, 4.0), record("host", 2, 4.0)),
-    ]
-    assert generic_cpu.table(records).splitlines()[2:] == ["| hashing | 1.50 | 1.00 – 3.00 |"]
