@@ -16,7 +16,6 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from benchmarks.turns import file_stream, run_to_end
 from skewless.spark.configuring import SETTINGS
 
-PLAIN = "plain Spark"
 _BATCH = "batch"
 #: Spark's operators for states that are written in Python.
 TRANSFORM, APPLY = "transformWithState", "applyInPandasWithState"
@@ -49,8 +48,7 @@ class Query:
     plain: Callable[[Sequence[DataFrame]], DataFrame]
     # The same with a verb of skewless; the second argument is the folder of its ledger.
     ours: Callable[[Sequence[DataFrame], str | None], DataFrame]
-    # What each of them uses, for people. `our_verb` is "plain Spark" if skewless advises or chooses
-    # that.
+    # What each of them uses, for people.
     plain_verb: str
     our_verb: str
     # The columns that identify the row that another one replaces; without them, all rows count.
@@ -66,11 +64,6 @@ class Query:
     def mode(self) -> str:
         """The output mode of the plain query."""
         return "update" if self.key else "append"
-
-    @property
-    def our_mode(self) -> str:
-        """The output mode of ours; rows of a verb with a ledger are never replaced."""
-        return self.mode if self.our_verb == PLAIN else "append"
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,8 @@ def run_stream(
     """
     streams = [file_stream(spark, schemas[name], inputs / name) for name in query.reads]
     if ours:
-        answered, mode = query.ours(streams, str(folder / "ledger")), query.our_mode
+        # Rows of a verb with a ledger are never replaced.
+        answered, mode = query.ours(streams, str(folder / "ledger")), "append"
     else:
         answered, mode = query.plain(streams), query.mode
     written = folder / "results"

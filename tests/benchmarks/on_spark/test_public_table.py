@@ -39,10 +39,3 @@ def test_ratios_are_taken_within_a_round() -> None:
     assert cells[:4] == ["Q0", "what", "`groupBy`", "`sessions`"]
     assert cells[4:8] == ["40", "40", "1.00", "0.50 – 2.00"]
     assert cells[8:] == ["2.00", "2.00", "1,234"]
-
-
-def test_plain_spark_in_both_ways_is_said() -> None:
-    records = [
-        run(way, 1, [1.0, 1.0, 1.0]) | {"our_verb": "plain Spark"} for way in ("plain", "skewless")
-    ]
-    assert "| `groupBy` | plain Spark |" in public.table(records)
