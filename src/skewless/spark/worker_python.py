@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import re
@@ -119,7 +120,7 @@ def _check(spark: Any) -> None:
             ) from None
         raise
     for python, version in found:
-        if version is None:
+        if version == "-":
             raise WorkersLackSkewless(what_to_install(python))
         if version not in ("", skewless.__version__):
             raise WorkersLackSkewless(
@@ -137,10 +138,10 @@ def what_to_install(python: str) -> str:
     )
 
 
-def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
+def _found_by_workers(spark: Any) -> set[tuple[str, ...]]:
     """Return the Pythons of the workers, each with its version of skewless.
 
-    None: skewless is missing. An empty text: skewless is there, but not installed as a package.
+    "-": skewless is missing. An empty text: skewless is there, but not installed as a package.
     """
 
     # A nested function is pickled by value, so workers without skewless can load it.
@@ -159,31 +160,21 @@ def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
     # Not with Arrow, which those workers may lack too.
     looked = F.udf(look, "string", useArrow=False)
     rows = spark.range(0, _TASKS, 1, _TASKS).select(looked("id")).collect()
-    told = {tuple(row[0].split("\n")) for row in rows}
-    return {(python, None if version == "-" else version) for python, version in told}
+    return {tuple(row[0].split("\n")) for row in rows}
 
 
 def _submitted(arguments: list[str]) -> str | None:
-    """Return the master among the arguments of spark-submit."""
-    for number, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        following = arguments[number + 1] if number + 1 < len(arguments) else ""
-        if name == "--master":
-            return value if equals else following
-        if name == "--conf":
-            setting = (value if equals else following).partition("=")
-            if setting[0] == "spark.master":
-                return setting[2]
-    return None
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--master", nargs="?")
+    parser.add_argument("--conf", nargs="?", action="append", default=[])
+    found, _ = parser.parse_known_args(arguments)
+    settings = dict(str(one).partition("=")[::2] for one in found.conf)
+    return found.master or settings.get("spark.master")
 
 
 def _default_master() -> str | None:
-    """Return the master in `spark-defaults.conf`."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
-    folder = os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf"
-    try:
-        text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
-    except OSError:
-        return None
+    file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
     found = re.search(r"^\s*spark\.master(?:\s*[=:]\s*|\s+)(\S+)\s*$", text, re.MULTILINE)
     return found.group(1) if found else None

@@ -88,7 +88,6 @@ def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
 
 
 def _grids(session: SparkSession, plan: JoinPlan) -> DataFrame:
-    """Return the hashes of the keys of the plan, each with its grid."""
     columns = {
         _PLANNED: pa.array([key.hash for key in plan.keys], pa.int64()),
         _ROWS: pa.array([key.rows for key in plan.keys], pa.int32()),

@@ -64,14 +64,13 @@ class Router:
             if weights is not None:
                 cost = np.bincount(workers, weights, loads.size).astype(np.float64)
                 costs = cost if costs is None else costs + cost
-            if seen is not None and weights is None:
-                add(seen, keys)
-            elif seen is not None and weights is not None:
-                units = cost_units(weights)
+            if seen is not None:
+                units = None if weights is None else cost_units(weights)
                 add(seen, keys, units)
-                spent = np.zeros_like(loads) if spent is None else spent
-                np.add.at(spent, workers, units)
-                np.minimum(spent, MOST_COUNTED, out=spent)
+                if units is not None:
+                    spent = np.zeros_like(loads) if spent is None else spent
+                    np.add.at(spent, workers, units)
+                    np.minimum(spent, MOST_COUNTED, out=spent)
             answer = pa.array(workers)
             if self.tells_homes:
                 homes = _homes(plans, keys, state)
@@ -126,7 +125,6 @@ def _homes(plans: PlanMaker, keys: Keys, state: Any) -> Workers:
 
 
 def _joined(parts: Sequence[tuple[Keys, Floats | None]]) -> tuple[Keys, Floats | None]:
-    """Return the keys and costs of some batches as those of one."""
     if len(parts) == 1:
         return parts[0]
     costs = [weights for _, weights in parts if weights is not None]

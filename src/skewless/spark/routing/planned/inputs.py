@@ -151,7 +151,6 @@ def logical_plan(df: DataFrame, which: Literal["analyzed", "optimizedPlan"]) -> 
 
 def physical_plan(df: DataFrame) -> str:
     """Return the plan that `explain` prints, by public means, with classic sessions and Connect."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
         df.explain()
     return text.getvalue()
