@@ -16,14 +16,8 @@ from pyspark.sql import types as T
 
 from skewless import parameters
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import (
-    arrow_schema,
-    can_be_hashed,
-    is_collated,
-    is_internal,
-    like_spark_groups,
-    quoted,
-)
+from skewless.spark import columns as column_types
+from skewless.spark.columns import arrow_schema, is_collated, is_internal, quoted
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
 
@@ -54,7 +48,8 @@ class GroupingKey:
     @property
     def grouped(self) -> list[Column]:
         """The columns as `groupBy` takes them."""
-        return list(map(like_spark_groups, self.columns, [f.dataType for f in self.fields]))
+        kinds = [field.dataType for field in self.fields]
+        return list(map(column_types.like_spark_groups, self.columns, kinds))
 
     @property
     def named_fields(self) -> list[T.StructField]:
@@ -223,7 +218,7 @@ class Records:
         if len(set(names)) < len(names):
             raise ValueError(f"key names a column twice: {', '.join(names)}")
         for name, field in zip(names, fields, strict=True):
-            if not can_be_hashed(field.dataType):
+            if not column_types.can_be_hashed(field.dataType):
                 kind = field.dataType.simpleString()
                 raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
         return replace(self, key=GroupingKey(tuple(columns), tuple(names), tuple(fields)))

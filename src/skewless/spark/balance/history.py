@@ -246,17 +246,16 @@ def find_history(folder: str) -> History:
 
 def _only_query(root: Ledger) -> Ledger:
     """Return the one ledger below the folder of `spark.skewless.ledger`."""
-    files = root.files
+    files, place = root.files, root.place
     names = [name for name in files.folders("") if files.read(f"{name}/identity.json") is not None]
-    place = root.place
-    if len(names) > 1:
-        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        raise ValueError(f"{place} has the ledgers of {len(names)} queries ({some}): give one")
     if not names:
         raise ValueError(
             f"there is no ledger in {place}: give the folder that the query was given as ledger=. "
             "The first micro-batch creates it"
         )
+    if len(names) > 1:
+        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        raise ValueError(f"{place} has the ledgers of {len(names)} queries ({some}): give one")
     return root.below(names[0])
 
 

@@ -18,8 +18,14 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from skewless.plumbing.arguments import path_text
 from skewless.plumbing.private_files import append_private, replace_file
 from skewless.spark.balance.balance import BatchBalance, read_balance
-from skewless.spark.balance.explaining import json_line, ledger_of_session
-from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition
+from skewless.spark.balance.explaining import (
+    FILE_MODE,
+    Metric,
+    balance_metrics,
+    exposition,
+    json_line,
+    ledger_of_session,
+)
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.worker_steps import first_workers
 

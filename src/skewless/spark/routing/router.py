@@ -52,10 +52,9 @@ class Router:
         # Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all
         # records of the task in this micro-batch at once, so they are collected first: 8 bytes per
         # record, or 16 with untrusted keys.
-        together: Any = ([columns] for columns in batches)
-        if self.plans.strategy.traits.gathers:
-            together = filter(None, [list(batches)])
-        for some in together:
+        is_gathered = self.plans.strategy.traits.gathers
+        together = [list(batches)] if is_gathered else ([columns] for columns in batches)
+        for some in filter(None, together):
             begin = time.perf_counter()
             parts = [self._read(columns, plans.seed) for columns in some]
             keys, weights = _joined(parts)
@@ -76,10 +75,9 @@ class Router:
                 homes = _homes(plans, keys, state)
                 answer = marked(keys, workers, homes, loads.size, told)
             sizes = [part.size for part, _ in parts]
-            ends = np.cumsum(sizes)
-            answers = [answer.slice(e - n, n) for e, n in zip(ends.tolist(), sizes, strict=True)]
+            begins = np.cumsum([0, *sizes[:-1]]).tolist()
             seconds += time.perf_counter() - begin
-            yield from answers
+            yield from map(answer.slice, begins, sizes)
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
             report = plans.report(state, loads, seen, about, spent, costs)
