@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -216,20 +216,17 @@ def exposition(metrics: Iterable[Metric]) -> str:
     # TYPE n gauge
     n{query="my \\"own\\""} 2
     """
-    by_name: dict[str, Metric] = {}
-    for one in metrics:
-        there = by_name.get(one.name, replace(one, samples=()))
-        by_name[one.name] = replace(there, samples=there.samples + one.samples)
-    lines = []
-    for metric in by_name.values():
-        known = [(labels, value) for labels, value in metric.samples if value is not None]
-        if known:
+    text: dict[str, list[str]] = {}  # by name
+    for metric in metrics:
+        for labels, value in metric.samples:
+            if value is None:
+                continue
             meaning = metric.meaning.replace("\\", "\\\\").replace("\n", "\\n")
-            lines += [f"# HELP {metric.name} {meaning}", f"# TYPE {metric.name} {metric.kind}"]
-        for labels, value in known:
-            pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            lines.append(f"{metric.name}{{{pairs}}} {_value(value)}")
-    return "".join(line + "\n" for line in lines)
+            about = [f"# HELP {metric.name} {meaning}", f"# TYPE {metric.name} {metric.kind}"]
+            pairs = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
+            sample = f"{metric.name}{{{pairs}}} {_value(value)}"
+            text.setdefault(metric.name, about).append(sample)
+    return "".join(line + "\n" for lines in text.values() for line in lines)
 
 
 def balance_metrics(balance: BatchBalance, query: str) -> list[Metric]:

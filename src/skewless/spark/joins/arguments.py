@@ -32,24 +32,12 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True)
 class JoinSide:
-    """One side of a join.
+    """One side of a join."""
 
-    Parameters
-    ----------
-    df
-        Its rows. Their columns have other names than those of the other side.
-    key
-        The columns of the key, as `df` names them.
-    common
-        The same columns, cast to the type in which Spark compares them; None if it is not known.
-    kept
-        Whether rows without a match are returned.
-    """
-
-    df: DataFrame
-    key: tuple[str, ...]
-    common: GroupingKey | None
-    kept: bool
+    df: DataFrame  # its columns have other names than those of the other side
+    key: tuple[str, ...]  # the columns of the key, as `df` names them
+    common: GroupingKey | None  # cast to the type in which Spark compares them; None: not known
+    kept: bool  # whether rows without a match are returned
 
     @property
     def has_null(self) -> Column:
