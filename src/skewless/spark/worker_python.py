@@ -120,7 +120,7 @@ def _check(spark: Any) -> None:
             ) from None
         raise
     for python, version in found:
-        if version == "-":
+        if version is None:
             raise WorkersLackSkewless(what_to_install(python))
         if version not in ("", skewless.__version__):
             raise WorkersLackSkewless(
@@ -138,10 +138,10 @@ def what_to_install(python: str) -> str:
     )
 
 
-def _found_by_workers(spark: Any) -> set[tuple[str, ...]]:
+def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
     """Return the Pythons of the workers, each with its version of skewless.
 
-    "-": skewless is missing. An empty text: skewless is there, but not installed as a package.
+    None: skewless is missing. An empty text: skewless is there, but not installed as a package.
     """
 
     # A nested function is pickled by value, so workers without skewless can load it.
@@ -160,7 +160,8 @@ def _found_by_workers(spark: Any) -> set[tuple[str, ...]]:
     # Not with Arrow, which those workers may lack too.
     looked = F.udf(look, "string", useArrow=False)
     rows = spark.range(0, _TASKS, 1, _TASKS).select(looked("id")).collect()
-    return {tuple(row[0].split("\n")) for row in rows}
+    told = {tuple(row[0].split("\n")) for row in rows}
+    return {(python, None if version == "-" else version) for python, version in told}
 
 
 def _submitted(arguments: list[str]) -> str | None:
