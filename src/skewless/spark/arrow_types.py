@@ -6,6 +6,7 @@ take other arguments and read times without a zone as times with one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,14 @@ _SIMPLE: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
     (T.DayTimeIntervalType, pa.duration("us")),
     (T.TimeType, pa.time64("ns")),
     (T.NullType, pa.null()),
+)
+#: Types of Arrow that Spark does not write.
+_LIKE_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[T.DataType]], ...] = (
+    (pt.is_large_string, T.StringType),
+    (pt.is_large_binary, T.BinaryType),
+    (pt.is_fixed_size_binary, T.BinaryType),
+    (pt.is_duration, T.DayTimeIntervalType),
+    (pt.is_time64, T.TimeType),
 )
 _VARIANT = {b"variant": b"true"}
 #: Shapes on a plane and on the globe. Spark keeps the kind in the metadata of a field.
@@ -88,9 +97,10 @@ def from_arrow_type(kind: pa.DataType) -> T.DataType:
     >>> from_arrow_type(pa.timestamp("us")), from_arrow_type(pa.timestamp("us", "UTC"))
     (TimestampNTZType(), TimestampType())
     """
-    for simple, arrow in _SIMPLE:
-        if kind == arrow:
-            return simple()
+    simple = next((simple for simple, arrow in _SIMPLE if kind == arrow), None)
+    simple = simple or next((other for test, other in _LIKE_SIMPLE if test(kind)), None)
+    if simple is not None:
+        return simple()
     if pt.is_decimal(kind):
         return T.DecimalType(kind.precision, kind.scale)
     if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
@@ -103,16 +113,8 @@ def from_arrow_type(kind: pa.DataType) -> T.DataType:
         return from_arrow_schema(pa.schema(list(kind))) if tagged is None else tagged
     if pt.is_dictionary(kind):
         return from_arrow_type(kind.value_type)
-    if pt.is_large_string(kind):
-        return T.StringType()
-    if pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
-        return T.BinaryType()
     if pt.is_timestamp(kind):
         return T.TimestampNTZType() if kind.tz is None else T.TimestampType()
-    if pt.is_duration(kind):
-        return T.DayTimeIntervalType()
-    if pt.is_time64(kind):
-        return T.TimeType()
     raise NoArrowType(f"Spark has no type for Arrow's {kind}")
 
 
@@ -122,14 +124,12 @@ def _fields(schema: T.StructType) -> list[pa.Field]:
 
 def _tagged(kind: pa.StructType) -> T.DataType | None:
     """Return the type that the metadata of a struct's last field names, or None."""
-    if kind.num_fields != 2:
-        return None
-    first, last = kind.field(0), kind.field(1)
-    about = last.metadata or {}
-    if (first.name, last.name) == ("value", "metadata") and about.get(b"variant") == b"true":
+    names, fields = [field.name for field in kind], list(kind)
+    about = (fields[-1].metadata or {}) if fields else {}
+    if names == ["value", "metadata"] and about.get(b"variant") == b"true":
         return T.VariantType()
     for tag, shape in _SHAPES.items():
-        if (first.name, last.name) == ("srid", "wkb") and about.get(tag) == b"true":
+        if names == ["srid", "wkb"] and about.get(tag) == b"true":
             srid = int(about[b"srid"])
             found: T.DataType = shape("ANY" if srid == shape.MIXED_SRID else srid)
             return found

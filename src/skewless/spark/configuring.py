@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -70,10 +71,7 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
         callable(getattr(builder, member, None)) for member in ("config", "getOrCreate")
     ):
         raise ValueError(f"builder must be SparkSession.builder, not {shown(builder)}")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    if daemon:
-        builder = _with_daemon(builder)
+    builder = _with(builder, SETTINGS | (DAEMON if daemon else {}))
     start = builder.getOrCreate
 
     def get_or_create() -> Any:
@@ -85,8 +83,8 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
     return builder
 
 
-def _with_daemon(builder: Any) -> Any:
-    for name, value in DAEMON.items():
+def _with(builder: Any, settings: Mapping[str, str]) -> Any:
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder
 
@@ -104,7 +102,7 @@ def _choose_python(builder: Any, daemon: bool | None) -> None:
             raise worker_python.WorkersLackSkewless(missing)
         warnings.warn(missing, stacklevel=3)
     elif daemon is None and DAEMON_SETTING not in options:
-        _with_daemon(builder)
+        _with(builder, DAEMON)
 
 
 def session(
@@ -134,9 +132,8 @@ def session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     slots = re.match(r"local\[(\d+)", master)
     n_partitions = os.cpu_count() if slots is None else int(slots[1])
-    builder = configure(SparkSession.builder.appName(name).master(master))
     ours = {"spark.driver.memory": memory, "spark.sql.shuffle.partitions": str(n_partitions)}
-    for setting, value in {**_LOCAL, **ours, **(settings or {})}.items():
-        builder = builder.config(setting, value)
+    builder = configure(SparkSession.builder.appName(name).master(master))
+    builder = _with(builder, {**_LOCAL, **ours, **(settings or {})})
     started: SparkSession = builder.getOrCreate()
     return started

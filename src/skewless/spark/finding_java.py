@@ -48,20 +48,15 @@ def search(folders: Sequence[Path]) -> Java | None:
     Of several in one folder, it takes the lowest version that works: Spark was tested longest with
     it.
     """
-    named = os.environ.get("JAVA_HOME")
-    on_path = shutil.which("java")
-    chosen = [Path(named) / "bin" / "java"] if named else []
-    chosen += [Path(on_path)] if on_path else []
-    for executable in chosen:
-        java = examine(executable)
-        if java:
-            return java
-    for folder in folders:  # as Linux and as macOS have it
-        patterns = ("*/bin/java", "*/Contents/Home/bin/java")
-        found = (examine(path) for pattern in patterns for path in sorted(folder.glob(pattern)))
-        inside = [java for java in found if java]
-        if inside:
-            return min(inside)
+    named, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    groups = [[Path(named) / "bin" / "java"] if named else [], [Path(on_path)] if on_path else []]
+    groups += [  # as Linux and as macOS have it
+        [*folder.glob("*/bin/java"), *folder.glob("*/Contents/Home/bin/java")] for folder in folders
+    ]
+    for group in groups:
+        found = [java for java in map(examine, group) if java]
+        if found:
+            return min(found)
     return None
 
 
@@ -92,7 +87,6 @@ def major_version(text: str) -> int | None:
 
 
 def _ask(executable: Path, *arguments: str) -> str | None:
-    """Return the output of `java`, or None if it does not run or fails."""
     command = [str(executable), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

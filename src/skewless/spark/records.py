@@ -48,15 +48,14 @@ class GroupingKey:
     @property
     def grouped(self) -> list[Column]:
         """The columns as `groupBy` takes them."""
-        pairs = zip(self.columns, self.fields, strict=True)
-        like_spark = column_types.like_spark_groups
-        return [like_spark(column, field.dataType) for column, field in pairs]
+        kinds = [field.dataType for field in self.fields]
+        return list(map(column_types.like_spark_groups, self.columns, kinds))
 
     @property
     def named_fields(self) -> list[T.StructField]:
         """The types under the names of the key, with nothing else that Spark knows of a column."""
-        pairs = zip(self.names, self.fields, strict=True)
-        return [T.StructField(name, field.dataType) for name, field in pairs]
+        kinds = [field.dataType for field in self.fields]
+        return list(map(T.StructField, self.names, kinds))
 
     @property
     def is_collated(self) -> bool:
@@ -133,7 +132,8 @@ class Records:
             raise ValueError(f"{argument}: {self._unknown(name)}")
         alike = [column for column in self.names if column.lower() == name.lower()]
         # Reading a setting of Spark is a round trip, so it is read only where it matters.
-        if len(alike) > 1 and (alike.count(name) > 1 or not self._is_case_sensitive()):
+        is_sensitive = len(alike) > 1 and self.spark.conf.get("spark.sql.caseSensitive") == "true"
+        if alike.count(name) > 1 or (len(alike) > 1 and not is_sensitive):
             raise ValueError(
                 f"{argument}: column {name!r} is ambiguous: the DataFrame has "
                 f"{', '.join(self.names)}; rename all but one of those with this name"
@@ -145,9 +145,6 @@ class Records:
         # Without a near one, all are named already.
         more = f" The DataFrame has {', '.join(self.names)}" if message.endswith("?") else ""
         return message + more
-
-    def _is_case_sensitive(self) -> bool:
-        return bool(self.spark.conf.get("spark.sql.caseSensitive", "false") == "true")
 
     def time(self, name: Any, argument: str) -> T.DataType:
         """Return the type of a column of times."""
@@ -207,19 +204,19 @@ class Records:
         parts = [key] if isinstance(key, str | Column) else list(key)
         if not parts:
             raise ValueError(f"key must name at least one column, not {shown(key)}")
-        columns: list[Column] = []
-        names: list[str] = []
+        columns = []
         for part in parts:
+            columns.append(part if isinstance(part, Column) else self.named(part, "key"))
             if isinstance(part, Column):
-                columns.append(part)
-                names.append(self.computed(part, "key").name)
-            else:
-                columns.append(self.named(part, "key"))
-                is_there = part in self.names
-                names.append(part if is_there else self.df.select(columns[-1]).columns[0])
+                self.computed(part, "key")
+        fields = self.df.select(*columns).schema.fields
+        # A column that is named keeps the user's spelling.
+        names = [
+            part if isinstance(part, str) and part in self.names else field.name
+            for part, field in zip(parts, fields, strict=True)
+        ]
         if len(set(names)) < len(names):
             raise ValueError(f"key names a column twice: {', '.join(names)}")
-        fields = self.df.select(*columns).schema.fields
         for name, field in zip(names, fields, strict=True):
             if not column_types.can_be_hashed(field.dataType):
                 kind = field.dataType.simpleString()

@@ -15,67 +15,41 @@ import numpy as np
 from skewless.arrays import Ints
 
 _SPARK_SEED = 42
-_MASK = 0xFFFFFFFF
 #: More partitions than Spark can have. With so many, the partition of a slot is its hash.
 _MOST_PARTITIONS = (1 << 31) - 1
 
 
-def murmur3(value: int, seed: int = _SPARK_SEED) -> int:
-    """Return Spark's `hash(value)` of an INT.
+def unhashed(hashes: Any) -> Ints:
+    """Return the INTs that Spark hashes to these; its murmur3 maps the INTs onto each other.
 
-    >>> murmur3(0), murmur3(1)
-    (933211791, -559580957)
+    >>> unhashed([933211791, -559580957]).tolist()
+    [0, 1]
     """
-    mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
-    mixed = ((mixed << 15) | (mixed >> 17)) & _MASK
-    state = (seed & _MASK) ^ (mixed * 0x1B873593 & _MASK)
-    state = ((state << 13) | (state >> 19)) & _MASK
-    state = (state * 5 + 0xE6546B64) & _MASK
-    state ^= 4  # the length of an INT in bytes
-    state = (state ^ (state >> 16)) * 0x85EBCA6B & _MASK
-    state = (state ^ (state >> 13)) * 0xC2B2AE35 & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
-
-
-def unhash(hashed: int, seed: int = _SPARK_SEED) -> int:
-    """Return the INT that Spark hashes to `hashed`; murmur3 maps the INTs onto each other.
-
-    >>> unhash(933211791), murmur3(unhash(7))
-    (0, 7)
-    """
-    state = _unshifted(hashed & _MASK, 16) * _inverse(0xC2B2AE35) & _MASK
-    state = _unshifted(state, 13) * _inverse(0x85EBCA6B) & _MASK
-    state = _unshifted(state, 16) ^ 4
-    state = (state - 0xE6546B64) * _inverse(5) & _MASK
-    state = ((state >> 13) | (state << 19)) & _MASK
-    mixed = (state ^ (seed & _MASK)) * _inverse(0x1B873593) & _MASK
-    mixed = ((mixed >> 15) | (mixed << 17)) & _MASK
-    value = mixed * _inverse(0xCC9E2D51) & _MASK
-    return value - (1 << 32) if value >> 31 else value
-
-
-def _inverse(factor: int) -> int:
-    return pow(factor, -1, 1 << 32)
-
-
-def _unshifted(mixed: int, bits: int) -> int:
-    """Return x for which x ^ (x >> bits) is `mixed`."""
-    found = mixed
-    for _ in range(32 // bits):  # each turn makes `bits` more of the bits right
-        found = mixed ^ (found >> bits)
+    state: Any = np.array(hashes, np.int64).astype(np.uint32)
+    # The steps of murmur3 in reverse; arithmetic of these arrays is modulo 2 ** 32.
+    state = (state ^ state >> 16) * _inverse(0xC2B2AE35)
+    state = (state ^ state >> 13 ^ state >> 26) * _inverse(0x85EBCA6B)
+    state = state ^ state >> 16 ^ 4  # the length of an INT in bytes
+    state = (state - np.uint32(0xE6546B64)) * _inverse(5)
+    state = (_turned(state, 13) ^ _SPARK_SEED) * _inverse(0x1B873593)
+    state = _turned(state, 15) * _inverse(0xCC9E2D51)
+    found: Ints = state.view(np.int32).astype(np.int64)
     return found
 
 
-def even_slots(n_slots: int) -> Ints:
-    """Return one integer per slot; slot i is on partition i modulo P, for every P.
+def _inverse(factor: int) -> Any:
+    return np.uint32(pow(factor, -1, 1 << 32))
 
-    >>> [murmur3(slot) for slot in even_slots(4).tolist()]
-    [0, 1, 2, 3]
-    """
+
+def _turned(state: Any, bits: int) -> Any:
+    return state >> bits | state << (32 - bits)
+
+
+def even_slots(n_slots: int) -> Ints:
+    """Return one integer per slot; slot i is on partition i modulo P, for every P."""
     if n_slots < 1:
         raise ValueError(f"n_slots must be at least 1, not {n_slots}")
-    return np.array([unhash(number) for number in range(n_slots)], np.int64)
+    return unhashed(np.arange(n_slots))
 
 
 def check_slots(spark: Any, found: Ints) -> None:

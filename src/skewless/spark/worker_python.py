@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import re
@@ -164,26 +165,17 @@ def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
 
 
 def _submitted(arguments: list[str]) -> str | None:
-    """Return the master among the arguments of spark-submit."""
-    for number, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        following = arguments[number + 1] if number + 1 < len(arguments) else ""
-        if name == "--master":
-            return value if equals else following
-        if name == "--conf":
-            setting = (value if equals else following).partition("=")
-            if setting[0] == "spark.master":
-                return setting[2]
-    return None
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--master", nargs="?")
+    parser.add_argument("--conf", nargs="?", action="append", default=[])
+    found, _ = parser.parse_known_args(arguments)
+    settings = dict(str(one).partition("=")[::2] for one in found.conf)
+    return found.master or settings.get("spark.master")
 
 
 def _default_master() -> str | None:
-    """Return the master in `spark-defaults.conf`."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
-    folder = os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf"
-    try:
-        text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
-    except OSError:
-        return None
+    file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
     found = re.search(r"^\s*spark\.master(?:\s*[=:]\s*|\s+)(\S+)\s*$", text, re.MULTILINE)
     return found.group(1) if found else None

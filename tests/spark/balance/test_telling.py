@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.spark.balance.explaining import Balance, explain_balance
-from skewless.spark.balance.prometheus import Metric, exposition
+from skewless.spark.balance.explaining import Balance, Metric, explain_balance, exposition
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from spark.balance.reports import IDENTITY, SAMPLE, parsed, source, worker
 from spark.ledger.entries import write_report, write_worker

@@ -2,5 +2,5 @@
 
 Read `balance` first: the balance of one micro-batch, from its reports. `explaining` is the verb
 `explain_balance`, and `listener` records every micro-batch as it completes. `history` follows a
-ledger while its query runs, for the live page. `prometheus` is a format.
+ledger while its query runs, for the live page.
 """

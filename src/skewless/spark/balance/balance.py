@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skewless import metrics
-from skewless.arrays import Floats, Ints, Keys
+from skewless.arrays import Ints, Keys
 from skewless.diagnosis.advice import HotKey
 from skewless.spark.key_texts import ListedKey
-from skewless.spark.ledger.entry_checks import corrupt, require_report, require_worker_report
+from skewless.spark.ledger.entry_checks import require_report, require_worker_report, usable
 from skewless.spark.ledger.ledger import Entry, Ledger
-from skewless.spark.ledger.names import MEMBER, SOURCES, WORKERS, state_plan_name
+from skewless.spark.ledger.names import SOURCES, WORKERS, state_plan_name
 from skewless.spark.routing.worker_steps import steps_of
+from skewless.state import require_that
 
 _SHOWN_HOT_KEYS = 10
 #: Seconds. If the busiest worker took less, its time is mostly noise, and times are not compared.
@@ -68,34 +70,39 @@ class BatchBalance:
 
 def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance | None:
     """Return the balance of one batch of a ledger; None while some workers of `process` work."""
+    identity = ledger.identity() or {}
+    found = read_reports(ledger, batch, n_workers, keeps_state="process" in identity)
+    return found and batch_balance(batch, found.n_workers, found.sources, found.workers)
+
+
+class Reports(NamedTuple):
+    """The reports of a batch that count."""
+
+    sources: dict[int, Entry]
+    workers: dict[int, Entry]
+    n_workers: int
+    run: str  # the name of the run that wrote them, or nothing if there are none
+    plan: Entry | None = None  # of `process`
+
+
+def read_reports(
+    ledger: Ledger, batch: int, n_workers: int, *, keeps_state: bool
+) -> Reports | None:
+    """Read the reports of a batch; None while some workers of `process` work, and once purged."""
     sources, workers = (dict(ledger.reports(kind, batch)) for kind in (SOURCES, WORKERS))
-    if "process" in (ledger.identity() or {}) and workers:
-        plan = plan_of(ledger, batch, next(iter(workers.values())))
-        if plan is None or len(workers) < planned_workers(plan):
-            return None
-        n_workers = len(workers)  # all workers report, and their number may change
-    return batch_balance(batch, n_workers, sources, workers)
-
-
-def plan_of(ledger: Ledger, batch: int, report: Entry) -> Entry | None:
-    """Return the plan of `process` that the worker of a report used; None if it is gone."""
-    return ledger.read(state_plan_name(batch, run_of(ledger, report)))
-
-
-def run_of(ledger: Ledger, report: Entry) -> str:
-    """Return the name of the run of a report, from the path of its file."""
-    match = MEMBER.fullmatch(report.where.removeprefix(f"{ledger.place}/"))
-    assert match is not None
-    return match[3]
-
-
-def planned_workers(plan: Entry) -> int:
-    """Count the workers that a plan of `process` is for."""
-    n_workers = plan.about.get("workers")
-    if type(n_workers) is not int or n_workers < 1:
-        text = f"workers must be a whole number of at least 1, not {n_workers!r}"
-        raise corrupt(plan, ValueError(text))
-    return n_workers
+    report = next(iter((workers or sources).values()), None)
+    run = "" if report is None else report.where.rsplit("/", 2)[1]
+    if not keeps_state or not workers:
+        return Reports(sources, workers, n_workers, run)
+    plan = ledger.read(state_plan_name(batch, run))
+    if plan is None:
+        return None
+    planned: Any = plan.about.get("workers")
+    with usable(plan):
+        text = f"workers must be a whole number of at least 1, not {planned!r}"
+        require_that(type(planned) is int and planned >= 1, text)
+    # All workers report, and their number may change.
+    return None if len(workers) < planned else Reports(sources, workers, len(workers), run, plan)
 
 
 def batch_balance(
@@ -105,30 +112,32 @@ def batch_balance(
 
     `n_workers` counts where no source says how many workers there were.
     """
-    for report in sources.values():
-        n_workers = steps_of(report, ((n_workers, None),))[-1][0]
-        break  # all sources of a batch have the same workers
+    if sources:  # all of a batch have the same workers
+        n_workers = steps_of(next(iter(sources.values())), ((n_workers, None),))[-1][0]
     loads = np.zeros(n_workers, np.int64)
-    costs: Floats | None = None
     for report in sources.values():
         require_report(report, n_workers)
         loads += report.arrays["loads"]
-        if "costs" in report.arrays:
-            cost = report.arrays["costs"]
-            costs = cost if costs is None else costs + cost
     for report in workers.values():
         require_worker_report(report)
-    cost_imbalance = None if costs is None else metrics.imbalance(costs)
-    cost_of: list[float | None] = [None] * n_workers if costs is None else costs.tolist()
+    found = [report.arrays["costs"] for report in sources.values() if "costs" in report.arrays]
+    summed = sum(found[1:], start=found[0]) if found else None
+    costs: list[Any] = [None] * n_workers if summed is None else summed.tolist()
+    cost_imbalance = None if summed is None else metrics.imbalance(summed)
     # A worker without records may not report; one with records reports when it is done.
     if not workers or not set(np.flatnonzero(loads).tolist()) <= workers.keys():
-        pairs = zip(loads.tolist(), cost_of, strict=True)
+        pairs = zip(loads.tolist(), costs, strict=True)
         rows = tuple(WorkerBalance(i, n, cost=cost) for i, (n, cost) in enumerate(pairs))
         told = (batch, int(loads.sum()), rows, metrics.imbalance(loads))
         return BatchBalance(*told, cost_imbalance=cost_imbalance)
-    rows = tuple(_row(worker, workers.get(worker), cost_of[worker]) for worker in range(n_workers))
+    nothing: dict[str, Any] = {"records": 0, "seconds": 0.0, "pairs": 0}
+    abouts = [workers[one].about if one in workers else nothing for one in range(n_workers)]
+    rows = tuple(
+        WorkerBalance(worker, about["records"], float(about["seconds"]), about["pairs"], cost)
+        for worker, (about, cost) in enumerate(zip(abouts, costs, strict=True))
+    )
     n_records = sum(row.records for row in rows)
-    seconds = [row.seconds or 0.0 for row in rows]
+    seconds = [about["seconds"] for about in abouts]
     return BatchBalance(
         batch,
         n_records,
@@ -139,12 +148,6 @@ def batch_balance(
         tuple(hot for hot, _ in read_hot_keys(workers, n_records)),
         cost_imbalance,
     )
-
-
-def _row(worker: int, report: Entry | None, cost: float | None) -> WorkerBalance:
-    about = {"records": 0, "seconds": 0.0, "pairs": 0} if report is None else report.about
-    records, seconds, pairs = int(about["records"]), float(about["seconds"]), int(about["pairs"])
-    return WorkerBalance(worker, records, seconds, pairs, cost)
 
 
 def _replicas(reports: list[Entry]) -> tuple[int, float, int, bool]:
@@ -172,7 +175,11 @@ def read_hot_keys(
     The worker with most records comes first. Keys with the same text are distinguished by their
     hash.
     """
-    texts = {key.hashed: key.text for report in workers.values() for key in _listed(report)}
+    texts = {
+        key.hashed: key.text
+        for report in workers.values()
+        for key in starmap(ListedKey, report.about["top"])
+    }
     reported = {worker: _heaviest(report) for worker, report in workers.items()}
     found = []
     for key, text in texts.items():
@@ -186,16 +193,12 @@ def read_hot_keys(
     return [(hot, placed) for _, _, _, hot, placed in found[:_SHOWN_HOT_KEYS]]
 
 
-def _listed(report: Entry) -> list[ListedKey]:
-    return [ListedKey(*row) for row in report.about["top"]]
-
-
 def _heaviest(report: Entry) -> tuple[dict[int, int], int]:
     """Return the records of the heaviest keys by hash, and the most that any other key has.
 
     Without counts, these are the listed keys.
     """
-    records = {key.hashed: key.records for key in _listed(report)}
+    records = {key.hashed: key.records for key in starmap(ListedKey, report.about["top"])}
     if "counted" in report.arrays:
         keys, counts = report.arrays["counted"], report.arrays["counted_records"]
         records = dict(zip(keys.tolist(), counts.tolist(), strict=True))

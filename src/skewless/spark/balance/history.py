@@ -13,22 +13,16 @@ from typing import Any, NamedTuple
 
 from skewless import metrics
 from skewless.plumbing.text_tables import printable
-from skewless.spark.balance.balance import (
-    BatchBalance,
-    batch_balance,
-    plan_of,
-    planned_workers,
-    read_hot_keys,
-    run_of,
-)
+from skewless.spark.balance.balance import BatchBalance, batch_balance, read_hot_keys, read_reports
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import LONGEST_TEXT
 from skewless.spark.ledger import names
-from skewless.spark.ledger.entry_checks import corrupt
+from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, WORKERS
 from skewless.spark.routing.worker_steps import first_workers, steps_of
+from skewless.state import require_that
 
 #: Batches that are remembered; a stream has no end.
 REMEMBERED = 500
@@ -97,7 +91,8 @@ class History:
         """Return the query, and its batches in order, as plain data."""
         identity = self._identity or {}
         seen = [self._seen[batch] for batch in sorted(self._seen)]
-        strategy, tolerance = str(identity.get("strategy", "")), _tolerance_of(identity)
+        strategy = str(identity.get("strategy", ""))
+        tolerance = _tolerance_of(_from_json(identity.get("parameters")))
         if seen and not strategy:  # `process` may change it at a restart
             strategy, tolerance = seen[-1].strategy, seen[-1].tolerance
         return {
@@ -150,7 +145,9 @@ class History:
 
     def _take(self, batch: int, n_workers: int, is_last: bool) -> None:
         """Read a batch, unless it is the last one and has no other files than before."""
-        listed = (batch, self._listed(batch))
+        files = self.ledger.files
+        runs = [run for kind in KINDS for run in files.folders(names.batch_folder(kind, batch))]
+        listed = (batch, [name for run in runs for name in files.files(run)])
         if is_last and listed == self._last:
             return
         seen = self._read(batch, n_workers, is_last)
@@ -163,69 +160,61 @@ class History:
         else:
             self._settled.add(batch)
 
-    def _listed(self, batch: int) -> list[str]:
-        """Return the names of all reports of a batch."""
-        files = self.ledger.files
-        runs = [run for kind in KINDS for run in files.folders(names.batch_folder(kind, batch))]
-        return [name for run in runs for name in files.files(run)]
-
     def _batches(self) -> list[int]:
         """Return the batches with a plan or a report, without those of an abandoned run."""
         batches = self.ledger.listed(PLANS, *KINDS)
         newest = self.ledger.newest()
         if newest is None:
             return batches
-        for batch in [batch for batch in self._seen if batch > newest[0]]:
-            del self._seen[batch]
-
-        def is_reported(batch: int) -> bool:
-            return any(self.ledger.counted(kind, batch) for kind in (SOURCES, WORKERS))
-
-        return [one for one in batches if one <= newest[0] or not is_reported(one)]
+        last = newest[0]
+        self._seen = {batch: seen for batch, seen in self._seen.items() if batch <= last}
+        kinds, counted = (SOURCES, WORKERS), self.ledger.counted
+        return [b for b in batches if b <= last or not any(counted(kind, b) for kind in kinds)]
 
     def _read(self, batch: int, n_workers: int, is_last: bool) -> SeenBatch | None:
         """Return a batch, or None while it runs and where it is gone."""
-        ledger = self.ledger
-        sources, workers = (dict(ledger.reports(kind, batch)) for kind in (SOURCES, WORKERS))
-        if not sources and not workers:
+        ledger, keeps_state = self.ledger, "process" in (self._identity or {})
+        found = read_reports(ledger, batch, n_workers, keeps_state=keeps_state)
+        if found is None or not found.run:
             return None
-        files = list(workers.values()) or list(sources.values())
-        rescaled, strategy, tolerance = False, "", None
-        run = run_of(self.ledger, files[0])
-        if "process" in (self._identity or {}):
-            plan_file_name = names.state_plan_name(batch, run)
-            plan = plan_of(self.ledger, batch, files[0])
-            if plan is None or len(workers) < planned_workers(plan):
-                return None  # still running, or about to be purged
-            n_workers, rescaled = len(workers), plan.about.get("whole") is True
-            strategy, tolerance = _strategy_of(plan)
-        else:
-            plan_file_name = names.plan_name(batch)
-            if not is_last and plan_file_name not in self.ledger.files.files("plans"):
-                return None  # it is being purged: some reports may be gone
+        sources, workers, n_workers, run, plan = found
+        plan_name = names.plan_name(batch) if plan is None else names.state_plan_name(batch, run)
+        if plan is None and not is_last and plan_name not in ledger.files.files(PLANS):
+            return None  # it is being purged: some reports may be gone
         balance = batch_balance(batch, n_workers, sources, workers)
         told = any(one.shown["keys"] is not None for one in self._seen.values())
-        if is_last and balance.hot_keys is None and (told or ledger.files.folders("workers")):
+        if is_last and balance.hot_keys is None and (told or ledger.files.folders(WORKERS)):
             return None  # workers will report; until then, sources may be missing as well
-        steps = (steps_of(one, ((n_workers, None),)) for one in sources.values())
-        speeds = next((step[-1][1] for step in steps), None)
+        speeds = next((steps_of(one, ((0, None),))[-1][1] for one in sources.values()), None)
         moved = _each_of(workers, "moved")
+        files = (workers or sources).values()
         ended = self._written(one.where.removeprefix(f"{ledger.place}/") for one in files)
+        chosen = None if plan is None else _from_json(plan.about.get("strategy"))
+        strategy, parameters = chosen if isinstance(chosen, list) and len(chosen) == 2 else ("", {})
         shown = {
             **{name: getattr(balance, name) for name in _TOLD},
             "loads": [worker.records for worker in balance.workers],
             "relative_loads": _relative_loads(balance, speeds),
             # From the plan to the last report; None if the files do not show it.
-            "seconds": self._seconds(plan_file_name, run, ended),
+            "seconds": self._seconds(plan_name, run, ended),
             # Keys whose state came from another worker, and what each worker holds: only `process`
             # reports these.
             "moves": None if moved is None else sum(moved),
-            "rescaled": rescaled,
+            "rescaled": plan is not None and plan.about.get("whole") is True,
             "state_bytes": _each_of(workers, "bytes"),
             "state_keys": _each_of(workers, "held"),
-            "hot_keys": _shown_hot_keys(workers, balance.records),
+            "hot_keys": [
+                {
+                    "key": printable(key.key, LONGEST_TEXT),
+                    "records": key.records,
+                    "share": key.share,
+                    "unsure": key.unsure,
+                    "workers": [list(place) for place in places],
+                }
+                for key, places in read_hot_keys(workers, balance.records)
+            ],
         }
-        return SeenBatch(shown, ended, strategy, tolerance)
+        return SeenBatch(shown, ended, str(strategy), _tolerance_of(parameters))
 
     def _written(self, names: Iterable[str]) -> float:
         """Find the time, in seconds since 1970, at which the last of these files was written."""
@@ -257,29 +246,24 @@ def find_history(folder: str) -> History:
 
 def _only_query(root: Ledger) -> Ledger:
     """Return the one ledger below the folder of `spark.skewless.ledger`."""
-    files = root.files
+    files, place = root.files, root.place
     names = [name for name in files.folders("") if files.read(f"{name}/identity.json") is not None]
-    place = root.place
-    if len(names) > 1:
-        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        raise ValueError(f"{place} has the ledgers of {len(names)} queries ({some}): give one")
     if not names:
         raise ValueError(
             f"there is no ledger in {place}: give the folder that the query was given as ledger=. "
             "The first micro-batch creates it"
         )
+    if len(names) > 1:
+        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        raise ValueError(f"{place} has the ledgers of {len(names)} queries ({some}): give one")
     return root.below(names[0])
 
 
 def _relative_loads(balance: BatchBalance, speeds: tuple[float, ...] | None) -> list[float]:
     """Return the load of each worker, 1 = its fair share; by costs where reports have them."""
-    costs = [worker.cost for worker in balance.workers]
-    records = [float(worker.records) for worker in balance.workers]
-    loads = [cost if cost is not None else 0.0 for cost in costs] if any(costs) else records
-    if not sum(loads):
-        return [0.0] * len(loads)
-    relative: list[float] = metrics.relative_loads(loads, speeds).tolist()
-    return relative
+    costs = [worker.cost or 0.0 for worker in balance.workers]
+    loads = costs if any(costs) else [float(worker.records) for worker in balance.workers]
+    return metrics.relative_loads(loads, speeds).tolist() if sum(loads) else [0.0] * len(loads)
 
 
 def _users_key(key: str) -> str:
@@ -291,20 +275,8 @@ def _users_key(key: str) -> str:
     return re.sub(rf", {internal('part')}(_[0-9a-f]{{8}})? int$", "", key)
 
 
-def _tolerance_of(identity: Mapping[str, Any]) -> float | None:
+def _tolerance_of(parameters: Any) -> float | None:
     """Return the imbalance that the strategy allows, if it has such a parameter."""
-    return _allowed(_from_json(identity.get("parameters")))
-
-
-def _strategy_of(plan: Entry) -> tuple[str, float | None]:
-    """Return the name of the strategy that made a plan of `process`, and its tolerance."""
-    found = _from_json(plan.about.get("strategy"))
-    if not isinstance(found, list) or len(found) != 2:
-        return "", None
-    return str(found[0]), _allowed(found[1])
-
-
-def _allowed(parameters: Any) -> float | None:
     found = parameters.get("tolerance") if isinstance(parameters, dict) else None
     return float(found) if isinstance(found, int | float) else None
 
@@ -316,27 +288,13 @@ def _from_json(text: Any) -> Any:
         return None
 
 
-def _shown_hot_keys(workers: Mapping[int, Entry], n_records: int) -> list[dict[str, Any]]:
-    """Return the heaviest keys as plain data, each with its workers."""
-    return [
-        {
-            "key": printable(key.key, LONGEST_TEXT),
-            "records": key.records,
-            "share": key.share,
-            "unsure": key.unsure,
-            "workers": [list(place) for place in places],
-        }
-        for key, places in read_hot_keys(workers, n_records)
-    ]
-
-
 def _each_of(workers: Mapping[int, Entry], name: str) -> list[int] | None:
     """Return a number of each worker, or None if some workers do not report it."""
     if not workers or not all(name in one.about for one in workers.values()):
         return None
     for entry in workers.values():
         number = entry.about[name]
-        if type(number) is not int or number < 0:
-            text = f"{name} must be a whole number from 0 on, not {str(number)[:40]}"
-            raise corrupt(entry, ValueError(text))
+        text = f"{name} must be a whole number from 0 on, not {str(number)[:40]}"
+        with usable(entry):
+            require_that(type(number) is int and number >= 0, text)
     return [one.about[name] for one in workers.values()]

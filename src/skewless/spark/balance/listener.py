@@ -18,8 +18,14 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from skewless.plumbing.arguments import path_text
 from skewless.plumbing.private_files import append_private, replace_file
 from skewless.spark.balance.balance import BatchBalance, read_balance
-from skewless.spark.balance.explaining import json_line, ledger_of_session
-from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition
+from skewless.spark.balance.explaining import (
+    FILE_MODE,
+    Metric,
+    balance_metrics,
+    exposition,
+    json_line,
+    ledger_of_session,
+)
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.worker_steps import first_workers
 
@@ -46,14 +52,13 @@ class BatchProgress:
 
     def metrics(self) -> list[Metric]:
         """Return all of it for Prometheus."""
-        label = {"query": self.query}
-        rate, seconds = self.rows_per_second, self.batch_seconds
-        return [
-            *balance_metrics(self.balance, self.query),
-            Metric("skewless_input_rows", "Rows that the batch read.", ((label, self.input_rows),)),
-            Metric("skewless_rows_per_second", "Rows per second of the batch.", ((label, rate),)),
-            Metric("skewless_batch_seconds", "Time that the batch took.", ((label, seconds),)),
+        told = [
+            ("skewless_input_rows", "Rows that the batch read.", self.input_rows),
+            ("skewless_rows_per_second", "Rows per second of the batch.", self.rows_per_second),
+            ("skewless_batch_seconds", "Time that the batch took.", self.batch_seconds),
         ]
+        own = [Metric(name, what, (({"query": self.query}, value),)) for name, what, value in told]
+        return balance_metrics(self.balance, self.query) + own
 
 
 @dataclass
@@ -64,30 +69,28 @@ class _Totals:
     batches: int = 0
     empty_batches: int = 0
     records: int = 0
-    last: BatchProgress | None = None  # that had records
+    last: tuple[Metric, ...] = ()  # of the last batch that had records
 
     def add(self, batch: BatchProgress) -> None:
         """Add a batch to the totals; one without records does not become the last one."""
         self.batches += 1
         self.records += batch.balance.records
-        if batch.balance.records:
-            self.last = batch
-        else:
-            self.empty_batches += 1
+        self.empty_batches += not batch.balance.records
+        self.last = tuple(batch.metrics()) if batch.balance.records else self.last
 
     def metrics(self) -> list[Metric]:
         """Return the last batch with records, and the totals."""
-        label = {"query": self.query}
-
-        def total(name: str, meaning: str, value: int) -> Metric:
-            return Metric(f"skewless_{name}_total", meaning, ((label, value),), "counter")
-
-        return [
-            *([] if self.last is None else self.last.metrics()),
-            total("batches", "Micro-batches since the listener began.", self.batches),
-            total("empty_batches", "Those of them that had no records.", self.empty_batches),
-            total("records", "Records since the listener began.", self.records),
+        told = {
+            "batches": "Micro-batches since the listener began.",
+            "empty_batches": "Those of them that had no records.",
+            "records": "Records since the listener began.",
+        }
+        samples = {name: (({"query": self.query}, getattr(self, name)),) for name in told}
+        totals = [
+            Metric(f"skewless_{name}_total", meaning, samples[name], "counter")
+            for name, meaning in told.items()
         ]
+        return [*self.last, *totals]
 
 
 class BalanceListener(StreamingQueryListener):

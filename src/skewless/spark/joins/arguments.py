@@ -11,15 +11,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DateType,
-    DecimalType,
-    NumericType,
-    StructField,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import shown
@@ -40,24 +32,12 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True)
 class JoinSide:
-    """One side of a join.
+    """One side of a join."""
 
-    Parameters
-    ----------
-    df
-        Its rows. Their columns have other names than those of the other side.
-    key
-        The columns of the key, as `df` names them.
-    common
-        The same columns, cast to the type in which Spark compares them; None if it is not known.
-    kept
-        Whether rows without a match are returned.
-    """
-
-    df: DataFrame
-    key: tuple[str, ...]
-    common: GroupingKey | None
-    kept: bool
+    df: DataFrame  # its columns have other names than those of the other side
+    key: tuple[str, ...]  # the columns of the key, as `df` names them
+    common: GroupingKey | None  # cast to the type in which Spark compares them; None: not known
+    kept: bool  # whether rows without a match are returned
 
     @property
     def has_null(self) -> Column:
@@ -118,18 +98,14 @@ def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any
         others = []
     new = [field.name for field in renamed(others, taken, suffix)]
     aliases = [internal(f"key_{number}") for number in range(len(names))]
-    columns = [right[quoted(name)].alias(alias) for name, alias in zip(names, aliases, strict=True)]
-    columns += [
-        right[quoted(field.name)].alias(name) for field, name in zip(others, new, strict=True)
-    ]
+    renaming = dict(zip([*names, *(field.name for field in others)], [*aliases, *new], strict=True))
+    columns = [right[quoted(name)].alias(alias) for name, alias in renaming.items()]
     kinds, problem = _common_types(left, names, keys)
     kept = KEPT[kind]
     first = JoinSide(left, tuple(names), _common(names, kinds), kept[0])
     second = JoinSide(right.select(*columns), tuple(aliases), _common(aliases, kinds), kept[1])
-    result = [
-        *_keys_of_result(names, aliases, kind),
-        *[F.col(quoted(name)) for name in [*taken[len(names) :], *new]],
-    ]
+    result = _keys_of_result(names, aliases, kind)
+    result += [F.col(quoted(name)) for name in [*taken[len(names) :], *new]]
     sides = Sides(first, second, tuple(names), kind, tuple(result), problem)
     try:
         _ = sides.plain.columns
@@ -139,11 +115,9 @@ def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any
 
 
 def _kind(how: Any) -> str:
-    name = how
-    if isinstance(how, str):
-        name = how.lower().replace("_", "")
-        name = _OTHER_NAMES.get(name, name)
-    if not isinstance(name, str) or name not in KEPT:
+    name = how.lower().replace("_", "") if isinstance(how, str) else ""
+    name = _OTHER_NAMES.get(name, name)
+    if name not in KEPT:
         allowed = ", ".join(map(repr, KEPT))
         raise ValueError(f"how must be one of {allowed}, not {shown(how)}")
     return name
@@ -151,25 +125,24 @@ def _kind(how: Any) -> str:
 
 def _keys_of_result(names: Sequence[str], aliases: Sequence[str], how: str) -> list[Column]:
     """Return the columns of the key, as Spark returns them where a join names its columns."""
-    if how == "right":
-        return [F.col(alias).alias(name) for name, alias in zip(names, aliases, strict=True)]
-    if how == "full":
-        pairs = zip(names, aliases, strict=True)
-        return [F.coalesce(F.col(quoted(name)), F.col(alias)).alias(name) for name, alias in pairs]
-    return [F.col(quoted(name)) for name in names]
+    ours, theirs = ([F.col(quoted(one)) for one in some] for some in (names, aliases))
+    if how not in ("right", "full"):
+        return ours
+    keys = theirs if how == "right" else list(map(F.coalesce, ours, theirs))
+    return [key.alias(name) for key, name in zip(keys, names, strict=True)]
 
 
 def _common(names: Sequence[str], kinds: Sequence[Any] | None) -> GroupingKey | None:
     if kinds is None:
         return None
-    columns = tuple(F.col(quoted(name)).cast(kind) for name, kind in zip(names, kinds, strict=True))
-    fields = tuple(StructField(name, kind) for name, kind in zip(names, kinds, strict=True))
+    fields = tuple(map(T.StructField, names, kinds))
+    columns = tuple(F.col(quoted(field.name)).cast(field.dataType) for field in fields)
     return GroupingKey(columns, tuple(names), fields)
 
 
 def _common_types(
     df: DataFrame, names: Sequence[str], keys: Sequence[GroupingKey]
-) -> tuple[list[DataType] | None, str | None]:
+) -> tuple[list[T.DataType] | None, str | None]:
     """Return the types in which Spark compares the columns; or None, and which one is unknown."""
     found = []
     for name, *fields in zip(names, *(key.fields for key in keys), strict=True):
@@ -184,7 +157,7 @@ def _common_types(
     return found, None
 
 
-def _common_type(df: DataFrame, one: DataType, other: DataType) -> DataType | None:
+def _common_type(df: DataFrame, one: T.DataType, other: T.DataType) -> T.DataType | None:
     """Return the type in which Spark compares two columns, None where this is not sure.
 
     For numbers, and for dates and times, it is the type that Spark's `coalesce` gives them. Texts
@@ -192,12 +165,12 @@ def _common_type(df: DataFrame, one: DataType, other: DataType) -> DataType | No
     rounded.
     """
     if one.simpleString() == other.simpleString():
-        kind: DataType = nullable(one)  # what is null on one side alone has the same text
+        kind: T.DataType = nullable(one)  # what is null on one side alone has the same text
         return kind
-    alike = (NumericType, DateType | TimestampType | TimestampNTZType)
+    alike = (T.NumericType, T.DateType | T.TimestampType | T.TimestampNTZType)
     if not any(isinstance(one, kinds) and isinstance(other, kinds) for kinds in alike):
         return None
     nulls = [F.lit(None).cast(kind) for kind in (one, other)]
     kind = df.sparkSession.range(0).select(F.coalesce(*nulls)).schema.fields[0].dataType
-    is_rounded = isinstance(kind, DecimalType) and kind.precision >= _MOST_DIGITS
+    is_rounded = isinstance(kind, T.DecimalType) and kind.precision >= _MOST_DIGITS
     return None if is_rounded else kind

@@ -11,8 +11,6 @@ without a match if the other side does not have its key at all, which is looked 
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -38,9 +36,11 @@ _FEW_ROWS = 0.1
 class _Way(NamedTuple):
     """How the rows of a side go through the grids, and the columns that they get."""
 
+    side: JoinSide
     divided: str  # a row belongs to one of these rows or columns of the grid
     copied: str  # and is copied to so many cells
     n_copies: int  # at most
+    looks_up: bool  # rows that may be returned without a match are in several cells
     hash: str
     worker: str
     cell: str
@@ -48,25 +48,28 @@ class _Way(NamedTuple):
     partition: str
 
 
-def _way(side: str, divided: str, copied: str, n_copies: int) -> _Way:
-    columns = ("hash", "worker", "cell", "absent", "partition")
-    return _Way(divided, copied, n_copies, *[internal(f"{side}_{name}") for name in columns])
+def _way(name: str, side: JoinSide, divided: str, copied: str, n_copies: int, how: str) -> _Way:
+    columns = [
+        internal(f"{name}_{column}") for column in ("hash", "worker", "cell", "absent", "partition")
+    ]
+    looks_up = side.kept and n_copies > 1 and how not in WITHOUT_PAIRS
+    return _Way(side, divided, copied, n_copies, looks_up, *columns)
 
 
 def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
     """Return the join by the cells of the plan: its rows move once."""
-    left_way = _way("left", _ROWS, _COLUMNS, max([key.columns for key in plan.keys], default=1))
-    right_way = _way("right", _COLUMNS, _ROWS, max([key.rows for key in plan.keys], default=1))
+    n_columns = max([key.columns for key in plan.keys], default=1)
+    n_rows = max([key.rows for key in plan.keys], default=1)
+    left_way = _way("left", sides.left, _ROWS, _COLUMNS, n_columns, sides.how)
+    right_way = _way("right", sides.right, _COLUMNS, _ROWS, n_rows, sides.how)
     grids = F.broadcast(_grids(sides.left.df.sparkSession, plan))
-    left = _with_grids(sides.left, plan, left_way, grids)
-    right = _with_grids(sides.right, plan, right_way, grids)
+    left, right = (_with_grids(way, plan, grids) for way in (left_way, right_way))
     if sides.how in WITHOUT_PAIRS:
         ours, theirs = left, _one_row_of_each(right, sides.right, plan)
     else:
-        ours = _with_absence(left, right, sides, left_way, right_way)
-        theirs = _with_absence(right, left, sides, right_way, left_way)
-    ours = _in_cells(ours, sides.left, plan, left_way)
-    theirs = _in_cells(theirs, sides.right, plan, right_way)
+        ours = _with_absence(left, right, left_way, right_way)
+        theirs = _with_absence(right, left, right_way, left_way)
+    ours, theirs = _in_cells(ours, plan, left_way), _in_cells(theirs, plan, right_way)
     same = sides.equal_keys
     for place in ("worker", "cell"):
         same = same & (F.col(getattr(left_way, place)) == F.col(getattr(right_way, place)))
@@ -78,26 +81,13 @@ def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
         same = same & (F.col(left_way.partition) == F.col(right_way.partition))
     # The rows of a pair are in the same partition already, so no side must be broadcast.
     joined = ours.hint("merge").join(theirs.hint("merge"), same, sides.how)
-    needless = [
-        F.col(other.cell).isNull() & ~(F.col(way.absent))
-        for side, way, other in (
-            (sides.left, left_way, right_way),
-            (sides.right, right_way, left_way),
-        )
-        if _looks_up(side, way, sides.how)
-    ]
-    if needless:
-        joined = joined.where(~reduce(or_, needless))
+    for way, other in ((left_way, right_way), (right_way, left_way)):
+        if way.looks_up:
+            joined = joined.where(F.col(other.cell).isNotNull() | F.col(way.absent))
     return joined.select(*sides.result)
 
 
-def _looks_up(side: JoinSide, way: _Way, how: str) -> bool:
-    """Return whether rows that may be returned without a match are in several cells."""
-    return side.kept and way.n_copies > 1 and how not in WITHOUT_PAIRS
-
-
 def _grids(session: SparkSession, plan: JoinPlan) -> DataFrame:
-    """Return the hashes of the keys of the plan, each with its grid."""
     columns = {
         _PLANNED: pa.array([key.hash for key in plan.keys], pa.int64()),
         _ROWS: pa.array([key.rows for key in plan.keys], pa.int32()),
@@ -108,8 +98,9 @@ def _grids(session: SparkSession, plan: JoinPlan) -> DataFrame:
     return session.createDataFrame(pa.table(columns)).coalesce(1)
 
 
-def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way, grids: DataFrame) -> DataFrame:
+def _with_grids(way: _Way, plan: JoinPlan, grids: DataFrame) -> DataFrame:
     """Return the rows with the hash of their key, and its grid if it is in the plan."""
+    side = way.side
     df = side.df if side.kept else side.df.where(~side.has_null)
     hashed = df.select(
         "*",
@@ -128,34 +119,30 @@ def _one_row_of_each(df: DataFrame, side: JoinSide, plan: JoinPlan) -> DataFrame
     return df.where(F.col(_WORKERS).isNull()).union(hot.select(*df.columns))
 
 
-def _with_absence(
-    df: DataFrame, other: DataFrame, sides: Sides, way: _Way, other_way: _Way
-) -> DataFrame:
+def _with_absence(df: DataFrame, other: DataFrame, way: _Way, other_way: _Way) -> DataFrame:
     """Return the rows of a side with whether the other one lacks their key, if that is needed.
 
     Whole keys are compared, since two keys may have the same hash: in the type in which Spark
     compares them, else several values of one side could equal one of the other, and double a row.
     """
-    side, theirs = (sides.left, sides.right) if way.divided == _ROWS else (sides.right, sides.left)
-    if not _looks_up(side, way, sides.how):
+    if not way.looks_up:
         return df
-    assert side.common is not None
-    assert theirs.common is not None
+    ours, theirs = way.side.common, other_way.side.common
+    assert ours is not None
+    assert theirs is not None
     copied = other.where(F.col(way.copied) > 1)
-    names = [internal(f"there_{number}") for number in range(len(side.key))]
-    columns = [
-        column.alias(name) for column, name in zip(theirs.common.columns, names, strict=True)
-    ]
+    names = [internal(f"there_{number}") for number in range(len(ours.columns))]
+    columns = [column.alias(name) for column, name in zip(theirs.columns, names, strict=True)]
     hashed = F.col(other_way.hash).alias(_PLANNED)
     there = F.broadcast(copied.select(hashed, *columns).distinct())
     same = F.col(way.hash) == F.col(_PLANNED)
-    for column, name in zip(side.common.columns, names, strict=True):
+    for column, name in zip(ours.columns, names, strict=True):
         same = same & (column == F.col(name))
     found = df.join(there, same, "left")
     return found.withColumn(way.absent, F.col(_PLANNED).isNull()).drop(_PLANNED, *names)
 
 
-def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
+def _in_cells(df: DataFrame, plan: JoinPlan, way: _Way) -> DataFrame:
     """Return the rows in the partitions of their workers, once for each of their cells."""
     # As text: each Column is some calls of the JVM. Null has no match, so its rows need not be
     # together.
@@ -171,7 +158,7 @@ def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataF
     cell = f"if({_WORKERS} IS NULL, {_NO_CELL}, {place})"
     worker = f"coalesce(get({_WORKERS}, {place}), {home})"  # null has no element
     rows = rows.selectExpr("*", f"{cell} AS {way.cell}", f"{worker} AS {way.worker}")
-    if _looks_up(side, way, plan.how):
+    if way.looks_up:
         # Of the copies of a row, the first one tells.
         alone = f"coalesce(if({way.copied} > 1, {way.absent} AND {copy} = 0, NULL), true)"
         rows = rows.withColumn(way.absent, F.expr(alone))

@@ -97,35 +97,23 @@ def join(
     >>> sorted(tuple(row) for row in pairs.dropna().collect())
     [(1, 'a', 'x'), (1, 'a', 'y'), (1, 'b', 'x'), (1, 'b', 'y')]
     """
+    timed: Any = {"watermark": watermark, "right_time": right_time, "spread": spread}
     if within is not None:
         if plan is not None:
             raise ValueError("plan: leave it out; a join with within= plans as it runs")
-        return join_within(
-            left,
-            right,
-            on,
-            within=within,
-            how=how,
-            watermark=watermark,
-            right_time=right_time,
-            suffix=suffix,
-            spread=spread,
-            **placement,
-        )
+        others = timed | dict(placement)
+        return join_within(left, right, on, within=within, how=how, suffix=suffix, **others)
     require_tables(left, right)
-    timed = {"watermark": watermark, "right_time": right_time, "spread": spread}
     extra = [name for name, value in timed.items() if value is not None]
     extra += [name for name in placement if name not in _WITHOUT_TIMES]
     if extra:
         raise ValueError(f"{extra[0]}: it needs within=, the span of event times of a pair")
     sides = both_sides(left, right, on, how, suffix)
-    given: dict[str, Any] = dict(placement)
+    workers, seed, untrusted_keys = (placement.get(name) for name in _WITHOUT_TIMES)
     if plan is not None:
-        chosen = require_plan(plan, sides, given.get("workers"))
+        chosen = require_plan(plan, sides, workers)
     else:
-        chosen = planned(
-            sides, *(given.get(name) for name in ("workers", "seed", "untrusted_keys"))
-        )
+        chosen = planned(sides, workers, seed, untrusted_keys)
     if chosen.reason is not None:
         _LOGGER.info("join on %s: Spark's own join: %s", ", ".join(chosen.on), chosen.reason)
         return sides.plain

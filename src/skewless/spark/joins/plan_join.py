@@ -12,29 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.arrays import Floats
+from skewless.planning import pairs
 from skewless.planning.join_plan import JoinPlan, PlannedCells
 from skewless.planning.packing import buckets_of, first_homes
-from skewless.planning.pairs import (
-    HOT,
-    KEPT,
-    WITHOUT_PAIRS,
-    PairCounts,
-    heaviest_share,
-    load_of,
-    loads_by_hash,
-    n_listed,
-    place_cells,
-)
+from skewless.planning.pairs import WITHOUT_PAIRS, PairCounts
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import JoinSide, Sides, both_sides
 from skewless.spark.key_texts import LONGEST_TEXT, key_text
-from skewless.spark.routing.arguments import (
-    are_untrusted,
-    given_seed,
-    given_workers,
-    number_of_workers,
-)
+from skewless.spark.routing import arguments
 from skewless.spark.routing.planned.counting import LEVEL, thinned
 from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
@@ -104,14 +90,14 @@ def planned(sides: Sides, workers: Any, seed: Any, untrusted_keys: Any) -> JoinP
     """Return the plan of a join, with a reason if Spark's own join is as good."""
     df = sides.left.df
     spark = df.sparkSession
-    n_workers = number_of_workers(df, given_workers(workers, spark))
-    given, untrusted = given_seed(seed, spark), are_untrusted(untrusted_keys, spark)
+    n_workers = arguments.number_of_workers(df, arguments.given_workers(workers, spark))
+    given = arguments.given_seed(seed, spark)
     plan = JoinPlan(
         on=sides.on,
         how=sides.how,
         workers=n_workers,
         seed=draw_seed() if given is None else given,
-        untrusted_keys=untrusted,
+        untrusted_keys=arguments.are_untrusted(untrusted_keys, spark),
         left_rows=0,
         right_rows=0,
         pairs=0,
@@ -133,31 +119,33 @@ def require_plan(plan: Any, sides: Sides, workers: Any) -> JoinPlan:
             raise ValueError(
                 f"plan: it is for {name}={shown(getattr(plan, name))}, not {shown(value)}"
             )
-    if workers is not None and given_workers(workers, sides.left.df.sparkSession) != plan.workers:
+    spark = sides.left.df.sparkSession
+    if workers is not None and arguments.given_workers(workers, spark) != plan.workers:
         raise ValueError(f"plan: it is for workers={plan.workers}, not {shown(workers)}")
     reason = sides.problem or _changes(sides)
     return dataclasses.replace(plan, reason=reason) if reason else plan
 
 
 def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
-    """Return the plan after counting."""
     counts, told = count_pairs(sides, plan.workers, plan.seed, untrusted=plan.untrusted_keys)
-    loads = tuple(loads_by_hash(counts, plan.workers).tolist())
+    loads = tuple(pairs.loads_by_hash(counts, plan.workers).tolist())
     plan = dataclasses.replace(plan, **told, loads=loads)
-    share = heaviest_share(counts, plan.workers, sides.how)
-    reason = None
-    if share < HOT:
-        reason = f"no key is hot: the heaviest has {share:.2f} of a worker's share"
-    elif _is_small(sides, plan, counts):
-        reason = "one side is small, and Spark broadcasts it when it has seen its size"
-    elif plan.imbalance <= _EVEN:
-        reason = f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}"
-    if reason is not None:
+
+    def by_hash(reason: str) -> JoinPlan:
         return dataclasses.replace(plan, reason=reason)
-    placed = place_cells(counts, plan.workers, sides.how)
+
+    share = pairs.heaviest_share(counts, plan.workers, sides.how)
+    if share < pairs.HOT:
+        return by_hash(f"no key is hot: the heaviest has {share:.2f} of a worker's share")
+    if _is_small(sides, plan, counts):
+        return by_hash("one side is small, and Spark broadcasts it when it has seen its size")
+    if plan.imbalance <= _EVEN:
+        return by_hash(f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}")
+    placed = pairs.place_cells(counts, plan.workers, sides.how)
     if placed.loads.max() > _GAIN * max(loads):
-        reason = "its hot keys cannot be divided further, so cells would be as uneven as hashes"
-        return dataclasses.replace(plan, reason=reason)
+        return by_hash(
+            "its hot keys cannot be divided further, so cells would be as uneven as hashes"
+        )
     hashes = counts.hashes.view("int64").tolist()
     keys = [
         PlannedCells(hashes[at], round(counts.left[at]), round(counts.right[at]), r, c, workers)
@@ -228,13 +216,13 @@ def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
     if not hashes:
         return plan
     # A kept side has all keys that matter; in an inner join both have them.
-    side = sides.right if KEPT[sides.how] == (False, True) else sides.left
-    hashed = side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(internal("hash"))
+    side = sides.left if sides.left.kept or not sides.right.kept else sides.right
+    hashed = side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(_HASH)
     columns = [F.col(quoted(name)) for name in side.key]
-    rows = side.df.select(hashed, *columns).where(F.col(internal("hash")).isin(hashes))
+    rows = side.df.select(hashed, *columns).where(F.col(_HASH).isin(hashes))
     names = {
-        row[0]: key_text(row[1:])[:LONGEST_TEXT]
-        for row in rows.dropDuplicates([internal("hash")]).collect()
+        hashed: key_text(key)[:LONGEST_TEXT]
+        for hashed, *key in rows.dropDuplicates([_HASH]).collect()
     }
     keys = [dataclasses.replace(key, name=names.get(key.hash)) for key in plan.keys]
     return dataclasses.replace(plan, keys=tuple(keys))
@@ -252,11 +240,8 @@ def count_pairs(
     Two rows of a sample that meet by chance stand for thousands of pairs. So a sampled key counts
     with the rows that it has for almost sure; what is left is taken for even.
     """
-    rows = [
-        _sampled(side, seed, number, untrusted=untrusted)
-        for number, side in enumerate((sides.left, sides.right))
-    ]
-    table = rows[0].union(rows[1]).toArrow()
+    left_rows = _sampled(sides.left, seed, 0, untrusted=untrusted)
+    table = left_rows.union(_sampled(sides.right, seed, 1, untrusted=untrusted)).toArrow()
     sampled, level, side = (table[name].to_numpy() for name in (_HASH, LEVEL, _SIDE))
     is_right = side.astype(bool)  # an empty table has objects
     hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
@@ -270,11 +255,12 @@ def count_pairs(
         np.maximum(rows - _SURE * np.sqrt(sums(chosen, weight * (weight - 1))), rows > 0)
         for rows, chosen in ((left, ~is_right), (right, is_right))
     ]
-    loads, total = load_of(sure[0], sure[1], sides.how), load_of(left, right, sides.how).sum()
+    loads = pairs.load_of(sure[0], sure[1], sides.how)
+    total = pairs.load_of(left, right, sides.how).sum()
     n_buckets = first_homes(n_workers).size
     buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets).astype(np.float64)
     buckets += max(total - loads.sum(), 0.0) / n_buckets
-    heaviest = np.argsort(-loads, kind="stable")[: n_listed(n_workers)]
+    heaviest = np.argsort(-loads, kind="stable")[: pairs.n_listed(n_workers)]
     told = {
         "left_rows": round(float(left.sum())),
         "right_rows": round(float(right.sum())),

@@ -158,7 +158,9 @@ def one_line(error: Exception) -> str:
 def seal(content: Any, after: bytes = b"") -> bytes:
     """Return `content` as a block: followed by its length and its seal, and the bytes `after`."""
     length = len(content).to_bytes(_LENGTH_BYTES, "little")
-    return b"".join((content, length, _LETTERS, _digest(content, length), after))
+    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES)
+    digest.update(length)
+    return b"".join((content, length, _LETTERS, digest.digest(), after))
 
 
 def begin_of_last(data: Any) -> int:
@@ -176,7 +178,8 @@ def unseal(data: Any, where: str) -> Any:
     if len(data) < _SEAL_BYTES or letters != _LETTERS or begin < 0:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
     content = data[begin:-_SEAL_BYTES]
-    if data[-_DIGEST_BYTES:] != _digest(content):
+    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    if data[-_DIGEST_BYTES:] != digest:
         raise LedgerCorrupt(f"{where} is damaged: its checksum does not match its content")
     return content
 
@@ -195,13 +198,6 @@ def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
         )
 
 
-def _digest(*parts: Any) -> bytes:
-    found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for part in parts:
-        found.update(part)
-    return found.digest()
-
-
 def _require_storable(name: str, array: NDArray[Any]) -> None:
     is_array = isinstance(array, np.ndarray)
     found = f"{array.dtype} array" if is_array else type(array).__name__
@@ -218,7 +214,7 @@ def _array(column: pa.Field, values: pa.Buffer) -> NDArray[Any]:
     if not _DTYPE.fullmatch(text):
         raise ValueError(f"array {column.name!r} has the type {text[:40]!r}")
     is_shape = isinstance(shape, list) and len(shape) <= _MOST_DIMENSIONS
-    if not is_shape or not all(type(length) is int and length >= 0 for length in shape):
+    if not is_shape or any(type(length) is not int or length < 0 for length in shape):
         raise ValueError(f"array {column.name!r} has the shape {str(shape)[:80]}")
     dtype = np.dtype(text)
     if not dtype.itemsize or values.size != dtype.itemsize * math.prod(shape):
@@ -233,16 +229,12 @@ def _array(column: pa.Field, values: pa.Buffer) -> NDArray[Any]:
 
 def _require_values(name: str, array: NDArray[Any]) -> None:
     """Raise ValueError for bytes that are no boolean, or no character."""
-    kind, size = array.dtype.kind, array.dtype.itemsize
-    if not array.size or kind not in "bU":
-        return
-    if kind == "b":
-        largest, most = int(array.view(np.uint8).max()), 1
-    else:
-        words = np.ascontiguousarray(array).reshape(-1).view(f"{array.dtype.str[0]}u4")
-        largest, most = int(words.max()), _LAST_CHARACTER
-    if largest > most:
-        raise ValueError(f"array {name!r} of {size} bytes each holds what is not {array.dtype}")
+    kind, flat = array.dtype, array.reshape(-1)
+    is_bad = kind.kind == "b" and (flat.view(np.uint8) > 1).any()
+    if kind.kind == "U":
+        is_bad = (flat.view(f"{kind.str[0]}u4") > _LAST_CHARACTER).any()
+    if is_bad:
+        raise ValueError(f"array {name!r} of {kind.itemsize} bytes each holds what is not {kind}")
 
 
 def json_text(about: dict[str, Any]) -> str:

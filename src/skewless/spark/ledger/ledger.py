@@ -15,7 +15,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from skewless.plumbing.arguments import path_text
@@ -23,14 +25,7 @@ from skewless.spark.ledger import files as content
 from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, LedgerTooNew, from_bytes, to_bytes
 from skewless.spark.ledger.folder import Folder, absolute, below, open_folder, require_folder, shown
-from skewless.spark.ledger.names import (
-    KINDS,
-    PLANS,
-    SOURCES,
-    STATE,
-    WORKERS,
-    run_name,
-)
+from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, STATE, WORKERS, run_name
 
 #: The setting of the session with a folder in which each query has its own ledger.
 LEDGER_SETTING = "spark.skewless.ledger"
@@ -70,15 +65,17 @@ def read_statement(data: bytes, what: str, where: str, kind: type) -> Any:
         return told[what]
 
 
-def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str) -> None:
-    """Raise LedgerMismatch unless the identity of a ledger is the wanted one."""
+def require_same(
+    found: Mapping[str, Any], wanted: Mapping[str, Any], place: str, drawn: Collection[str]
+) -> None:
+    """Raise LedgerMismatch unless the identity of a ledger is the wanted one, but for `drawn`."""
     if ("process" in found) != ("process" in wanted):
         verb = "process" if "process" in found else "route or aggregate"
         raise LedgerMismatch(f"the ledger in {place} was written by {verb}: use another")
     for field in dict.fromkeys([*wanted, *found]):
-        if field in _INFORMATIVE or (
-            field in found and field in wanted and found[field] == wanted[field]
-        ):
+        are_there = field in found and field in wanted
+        are_same = are_there and (field in drawn or found[field] == wanted[field])
+        if field in _INFORMATIVE or are_same:
             continue
         if field == _LAYOUT and field in wanted:
             version = found.get("skewless")
@@ -159,9 +156,7 @@ class Ledger:
 
     def runs(self) -> dict[str, int]:
         """Return the numbers of all registered runs by name; the earliest of a name counts."""
-        matches = (file_names.RUN.fullmatch(name) for name in self.files.files("runs"))
-        found = sorted(((int(match[1]), match[2]) for match in matches if match), reverse=True)
-        return {name: number for number, name in found}
+        return {name: number for number, name, _ in reversed(_registered(self.files))}
 
     def claim(self, identity: Mapping[str, Any], *, drawn: Collection[str] = ()) -> None:
         """Write what this ledger is for; raise LedgerMismatch if it is for something else.
@@ -169,19 +164,14 @@ class Ledger:
         Fields that were `drawn` at random may differ; the value in the ledger counts.
         """
         there = self.files.create(_IDENTITY, statement("identity", dict(identity)))
-        self._compare(there, identity, drawn)
+        require_same(self._identity(there), identity, self.place, drawn)
 
     def check(self, identity: Mapping[str, Any], *, drawn: Collection[str] = ()) -> bool:
         """Return whether the ledger was claimed; raise LedgerMismatch if for something else."""
-        there = self.files.read(_IDENTITY)
+        there = self.identity()
         if there is not None:
-            self._compare(there, identity, drawn)
+            require_same(there, identity, self.place, drawn)
         return there is not None
-
-    def _compare(self, there: bytes, wanted: Mapping[str, Any], drawn: Collection[str]) -> None:
-        found = self._identity(there)
-        kept = {field: found[field] for field in drawn if field in found}
-        require_same(found, {**wanted, **kept}, self.place)
 
     def identity(self) -> dict[str, Any] | None:
         """Read the identity that the ledger was claimed for; None before it was claimed."""
@@ -199,7 +189,8 @@ class Ledger:
 
     def bind(self, query_id: str) -> None:
         """Give the ledger to this query; raise LedgerMismatch if it belongs to another."""
-        owner = self._owner(self.files.create(_QUERY, statement("query", query_id)))
+        there = self.files.create(_QUERY, statement("query", query_id))
+        owner = read_statement(there, "query", f"{self.place}/{_QUERY}", str)
         if owner != query_id:
             raise LedgerMismatch(
                 f"the ledger in {self.place} belongs to the query {owner}, not {query_id}: "
@@ -210,10 +201,8 @@ class Ledger:
     def owner(self) -> str | None:
         """Return the id of the query that the ledger belongs to, or None before its first batch."""
         there = self.files.read(_QUERY)
-        return None if there is None else self._owner(there)
-
-    def _owner(self, there: bytes) -> str:
-        return str(read_statement(there, "query", f"{self.place}/{_QUERY}", str))
+        where = f"{self.place}/{_QUERY}"
+        return None if there is None else str(read_statement(there, "query", where, str))
 
     def publish(self, name: str, entry: Entry) -> Entry:
         """Write an entry unless there is one; return the one that counts."""
@@ -297,20 +286,20 @@ class Ledger:
         """
         order = self.runs()
         last = max(order.values(), default=-1)
-        found: tuple[int, int, str] | None = None  # the number of a run, a batch, that run
+        runs_of = runs_of or (
+            lambda batch: [*self.members(SOURCES, batch), *self._of_workers(batch)]
+        )
+        found = (-2, -1, "")  # the number of a run, a batch, that run
         for batch in reversed(self.listed(*KINDS)):
-            if runs_of is None:
-                runs: Iterable[str] = (*self.members(SOURCES, batch), *self._of_workers(batch))
-            else:
-                runs = runs_of(batch)
-            newest = max(((order.get(run, -1), batch, run) for run in runs), default=None)
-            if newest is not None and (found is None or newest[0] > found[0]):
-                found = newest
-            if found is not None and found[0] == last:
+            newest = max(
+                ((order.get(run, -1), batch, run) for run in runs_of(batch)), default=found
+            )
+            found = max(found, newest, key=itemgetter(0))
+            if found[0] == last:
                 break
-        return found and found[1:]
+        return found[1:] if found[2] else None
 
-    def purge(self, before: int, needed: Collection[str] = ()) -> None:
+    def purge(self, before: int, needed: AbstractSet[str] = frozenset()) -> None:
         """Delete what batches before `before` have; other tasks may do the same.
 
         The plan of the first batch to keep should exist: the newest plan holds what was learned,
@@ -346,17 +335,17 @@ def ledger_of_stream(given: Ledger | None, spark: Any) -> tuple[Ledger | None, b
     return (None, False) if root is None else (Ledger(str(root)), True)
 
 
-def _purge_batch(files: Folder, folder: str, needed: Collection[str]) -> None:
+def _purge_batch(files: Folder, folder: str, needed: AbstractSet[str]) -> None:
     for run in files.folders(folder):
         names = files.files(run)
         if run + file_names.PLAN in names:
             files.delete(run + file_names.PLAN)  # first: without it, the run is not whole
-        stay = [name for name in names if name in needed]
-        for name in names if stay else ():
-            if name not in stay:
-                files.delete(name)
-        if not stay:
+        if needed.isdisjoint(names):
             files.delete_folder(run)
+            continue
+        for name in names:
+            if name not in needed:
+                files.delete(name)
     if not files.folders(folder):
         files.delete_folder(folder)
 
@@ -367,23 +356,22 @@ def _purge_runs(files: Folder) -> None:
     A task of an abandoned run may still be at work. It would register its run again, as the latest
     one. So a run stays registered until the one after it is old.
     """
-    matches = [match for match in map(file_names.RUN.fullmatch, files.files("runs")) if match]
-    registered = sorted((int(match[1]), match[2], match[0]) for match in matches)
+    registered = _registered(files)
     pairs = list(itertools.pairwise(registered))[: max(0, len(registered) - KEPT_RUNS)]
     old = [
         (name, file)
         for (_, name, file), (_, _, after) in pairs
         if files.seconds_since_written(after) > _SURELY_DEAD_S
     ]
-    if not old:
-        return
-    used = {
-        run.rpartition("/")[2]
-        for kind in KINDS
-        for batch in files.folders(kind)
-        for run in files.folders(batch)
-    }
+    batches = (batch for kind in KINDS for batch in files.folders(kind)) if old else ()
+    used = {run.rpartition("/")[2] for batch in batches for run in files.folders(batch)}
     # The first registration of a name counts, so it is deleted last.
     for name, file in reversed(old):
         if name not in used:
             files.delete(file)
+
+
+def _registered(files: Folder) -> list[tuple[int, str, str]]:
+    """Return the number, the name and the file of each registration of a run, in order."""
+    matches = (file_names.RUN.fullmatch(file) for file in files.files("runs"))
+    return sorted((int(match[1]), match[2], match[0]) for match in matches if match)

@@ -51,15 +51,13 @@ def with_changes(fresh: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArr
     """
     whole = {}
     for name, then in named_arrays(fresh):
-        now = arrays.get(name)
-        if now is None:
-            now = then.copy()
+        now = arrays[name] if name in arrays else then.copy()
         if name + _POSITIONS in arrays:
             now = _changed(name, then, arrays[name + _POSITIONS], now)
         whole[name] = now
-    known = whole.keys() | {name + _POSITIONS for name in whole}
-    if arrays.keys() - known:
-        raise Unsound(f"a state has no array {min(arrays.keys() - known)!r}")
+    unknown = arrays.keys() - whole.keys() - {name + _POSITIONS for name in whole}
+    if unknown:
+        raise Unsound(f"a state has no array {min(unknown)!r}")
     return whole
 
 

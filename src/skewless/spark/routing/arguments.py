@@ -46,18 +46,13 @@ def given_workers(workers: Any, spark: Any) -> int | None:
 def are_untrusted(untrusted_keys: Any, spark: Any) -> bool:
     """Return whether strangers choose the keys: the argument, or else the setting."""
     if untrusted_keys is None:
-        return _switch(spark, "untrustedKeys")
-    return _is_true("untrusted_keys", untrusted_keys)
+        return _is_true(*_given(None, "untrustedKeys", spark))
+    return _is_true(untrusted_keys, "untrusted_keys")
 
 
-def _switch(spark: Any, name: str) -> bool:
-    value, setting = _given(None, name, spark)
-    return value is not None and _is_true(setting, value)
-
-
-def _is_true(name: str, value: Any) -> bool:
+def _is_true(value: Any, name: str) -> bool:
     text = str(value).lower()
-    if not isinstance(value, bool | str) or text not in ("true", "false"):
+    if value is not None and (not isinstance(value, bool | str) or text not in ("true", "false")):
         raise ValueError(f"{name} must be true or false, not {value!r}")
     return text == "true"
 
@@ -115,7 +110,7 @@ def routing_arguments(
         given_seed(seed, spark),
         given,
         are_untrusted(untrusted_keys, spark),
-        _switch(spark, "measuredSpeeds"),
+        _is_true(*_given(None, "measuredSpeeds", spark)),
         n_workers if last is None else None,
         most,
     )
@@ -133,10 +128,10 @@ def most_workers(max_workers: Any, n_workers: int, asked: int | None) -> int:
 
 def number_of_workers(df: DataFrame, given: int | None) -> int:
     """Return the number that was given, else that of Spark's shuffle partitions."""
-    found: Any = given
-    if found is None:
-        found = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
-    return whole(found, "workers", least=1, most=MOST_WORKERS)
+    if given is not None:
+        return given
+    partitions = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    return whole(partitions, "workers", least=1, most=MOST_WORKERS)
 
 
 def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:

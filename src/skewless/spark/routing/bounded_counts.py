@@ -74,12 +74,10 @@ def _add(counts: BoundedCounts, keys: Keys, amounts: Ints | None, begin: I64) ->
 
 
 def _lower(counts: BoundedCounts) -> None:
-    """Make room: keep at most `n_kept` keys."""
     used = np.flatnonzero(counts.counts)
     keys, amounts = counts.keys[used], counts.counts[used]
-    cut = int(
-        np.partition(amounts, used.size - 1 - counts.numbers[KEPT])[-1 - counts.numbers[KEPT]]
-    )
+    last = used.size - 1 - counts.numbers[KEPT]
+    cut = int(np.partition(amounts, last)[last])  # the largest count that is dropped
     stays = amounts > cut
     counts.counts[:] = 0
     counts.numbers[HELD] = 0

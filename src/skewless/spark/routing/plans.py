@@ -36,20 +36,11 @@ from skewless.spark.ledger.entry_checks import require_plan, require_report, res
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import SOURCES, WORKERS, plan_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
-from skewless.spark.routing import worker_steps
+from skewless.spark.routing import requests, worker_steps
 from skewless.spark.routing.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
 from skewless.spark.routing.plan_turns import latest_plan, made_or_awaited
-from skewless.spark.routing.requests import (
-    NONE_TAKEN,
-    Decided,
-    decided,
-    latest_request,
-    others_able,
-    purge_requests,
-    warn,
-)
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
-from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_about, steps_of
+from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_of
 from skewless.state import copy_state
 from skewless.strategies.rescaling import places
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
@@ -95,9 +86,7 @@ class PlanMaker:
         """Return the state of a source that has learned nothing."""
         (n_first, speeds), *later = self.history
         state = self.strategy.start(n_first, self.seed, source=source)
-        if speeds is not None:
-            state = self._rescaled(state, (n_first, speeds))
-        for step in later:
+        for step in later if speeds is None else self.history:
             state = self._rescaled(state, step)
         return state
 
@@ -112,10 +101,10 @@ class PlanMaker:
             plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
             if batch % _PURGE_EVERY == 0:
                 ledger.purge(batch - KEPT_BATCHES)
-                purge_requests(ledger)
+                requests.purge_requests(ledger)
         require_plan(plan)
         now, _ = self._next(plan, None)
-        if not _holds(plan, _SHARED):
+        if not _is_shared(plan):
             return now, now._own(ledger, plan, source)
         state = now._state(plan, _SHARED, source)
         # A plan has all reports of the batch before, so no source is ahead of it. So a strategy
@@ -131,7 +120,7 @@ class PlanMaker:
         last = latest_plan(ledger, before=batch)
         if last is None:
             # A request counts from the next batch on: this one may be a replay that runs after it.
-            about = {"after": -1, "request": NONE_TAKEN} | self._about()
+            about = {"after": -1, "request": requests.NONE_TAKEN} | self._about()
             return Entry({"sources": _ints([]), "reported": _ints([])}, about)
         before, plan = last
         require_plan(plan)
@@ -145,8 +134,12 @@ class PlanMaker:
         # The workers of that batch differ from the plan's if the query was restarted with others.
         told = plan if first is None else first[1]
         then = self._with(steps_of(told, self.history))
-        following, numbers = self._next(told, latest_request(ledger), plan.about.get("request"))
-        measured = following._measured(ledger, before, plan)
+        request = requests.latest_request(ledger)
+        following, numbers = self._next(told, request, plan.about.get("request"))
+        measured: dict[str, Floats] = {}
+        if self.measures_speeds and uses_speeds(self.strategy):
+            times = dict(ledger.reports(WORKERS, before))
+            measured = last_batches(plan, times, following.n_workers)
         next_plan = following._learned(then, plan, reports, measured)
         reported |= dict.fromkeys(now, before)
         sources = sorted(s for s, at in reported.items() if at >= batch - KEPT_BATCHES)
@@ -157,20 +150,15 @@ class PlanMaker:
         if numbers.warning is not None:
             next_plan.about["warned"] = numbers.warning
             if plan.about.get("warned") != numbers.warning:
-                warn(numbers.warning)
+                requests.warn(numbers.warning)
         return next_plan
 
     def _about(self) -> dict[str, Any]:
         """Return what an entry says about the workers: so far, asked for, and possible."""
-        about = {**self.wishes._asdict(), "rescales": isinstance(self.strategy, Rescales)}
-        about["speeds"] = None if self.wishes.speeds is None else list(self.wishes.speeds)
-        return steps_about(self.history) | about
-
-    def _measured(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
-        """Read the times that the workers took, if they are used."""
-        if not (self.measures_speeds and uses_speeds(self.strategy)):
-            return {}
-        return last_batches(plan, dict(ledger.reports(WORKERS, before)), self.n_workers)
+        asked, most, speeds = self.wishes
+        about = {"asked": asked, "most": most, "speeds": speeds and list(speeds)}
+        about |= worker_steps.steps_about(self.history)
+        return about | {"rescales": isinstance(self.strategy, Rescales)}
 
     def _with(self, steps: Steps) -> PlanMaker:
         """Return the maker for the workers of the last of these steps."""
@@ -181,7 +169,7 @@ class PlanMaker:
 
     def _next(
         self, told: Entry, request: tuple[int, int] | None, taken: Any = None
-    ) -> tuple[PlanMaker, Decided]:
+    ) -> tuple[PlanMaker, requests.Decided]:
         """Return the maker for the workers that follow those of an entry, and what decided them."""
         steps = steps_of(told, self.history)
         n_last, last_speeds = steps[-1]
@@ -190,9 +178,9 @@ class PlanMaker:
         # A run without a number goes on as if it had asked for that of the run before.
         asked = before["asked"] if asked is None else asked
         following = replace(self, given=Wishes(asked, most, speeds))
-        numbers = decided(asked, most, request, n_last, before)
+        numbers = requests.decided(asked, most, request, n_last, before)
         if speeds is not None and not any(speeds[: numbers.n_workers]):
-            numbers = others_able(numbers, (n_last, asked, most), most, speeds)
+            numbers = requests.others_able(numbers, (n_last, asked, most), most, speeds)
         n_workers = numbers.n_workers
         own = worker_steps.kept_speeds(steps, n_workers) if speeds is None else speeds[:n_workers]
         if n_workers == n_last and own in (None, last_speeds):
@@ -246,15 +234,12 @@ class PlanMaker:
         records have weights, `costs` is the cost by worker. `spent` is the same in whole units, and
         `seen` counts those units by key.
         """
-        if seen is None:
-            told = self._entry(_OWN, state)
-        else:
-            keys, counts = heaviest(seen, REPORTED_KEYS)
-            told = Entry({"keys": keys, "counts": counts})
-            if spent is not None:
-                told.arrays["spent"] = spent
-        sent = {"loads": loads} if costs is None else {"loads": loads, "costs": costs}
-        return Entry(told.arrays | sent, told.about | self._about() | about)
+        told = self._entry(_OWN, state) if seen is None else Entry({})
+        if seen is not None:
+            told.arrays["keys"], told.arrays["counts"] = heaviest(seen, REPORTED_KEYS)
+        sent = {"loads": loads, "costs": costs, "spent": spent}
+        told.arrays.update({name: row for name, row in sent.items() if row is not None})
+        return Entry(told.arrays, told.about | self._about() | about)
 
     def _checked(
         self, reports: Iterator[tuple[int, Entry]], sources: list[int]
@@ -279,15 +264,15 @@ class PlanMaker:
         The reports are about the workers of `then`.
         """
         if isinstance(self.strategy, Rebalances):
-            state = then._state(plan, _SHARED, 0) if _holds(plan, _SHARED) else then.start(0)
+            state = then._state(plan, _SHARED, 0) if _is_shared(plan) else then.start(0)
             report = then._summed((report for _, report in reports), state)
             state, _ = self.strategy.rebalance(report, copy_state(state))
             return self._entry(_SHARED, self._advanced(state, then.history))
         if isinstance(self.strategy, Merges):
-            parts = [self._part(report, _OWN, source) for source, report in reports]
+            parts = [self._part(report, source) for source, report in reports]
             if not parts and self.history == steps_of(plan, self.history):
                 return _only(plan, _SHARED)
-            if not parts and not _holds(plan, _SHARED):
+            if not parts and not _is_shared(plan):
                 return Entry({})
             merged = self._merged(parts) if parts else self._state(plan, _SHARED, 0)
             seconds = seconds_per_record(measured) if measured else None
@@ -326,7 +311,6 @@ class PlanMaker:
         return self.strategy.condense(state) if isinstance(self.strategy, Condenses) else state
 
     def _merged(self, parts: list[Any]) -> Any:
-        """Return the merged state of all sources from their reports."""
         if isinstance(self.strategy, Condenses):
             return self.strategy.merge_condensed(parts, self.start(0))
         return self.strategy.merge(parts)  # type: ignore[attr-defined]
@@ -367,11 +351,11 @@ class PlanMaker:
         whole = then._merged([told]) if isinstance(self.strategy, Condenses) else told
         return self._advanced(whole, then.history)
 
-    def _part(self, entry: Entry, prefix: str, source: int) -> Any:
-        """Return the state that an entry keeps for merging, rescaled to this maker's workers."""
-        if steps_of(entry, self.history) == self.history:
-            return self._restored(entry, prefix, source)
-        return self._told(self._state(entry, prefix, source))
+    def _part(self, report: Entry, source: int) -> Any:
+        """Return the state that a report keeps for merging, rescaled to this maker's workers."""
+        if steps_of(report, self.history) == self.history:
+            return self._restored(report, _OWN, source)
+        return self._told(self._state(report, _OWN, source))
 
     def _own(self, ledger: Ledger, plan: Entry, source: int) -> Any:
         """Return the state with which `source` ended its last batch."""
@@ -384,8 +368,8 @@ class PlanMaker:
         return self.start(source)
 
 
-def _holds(entry: Entry, prefix: str) -> bool:
-    return prefix + _BASE in entry.about or any(name.startswith(prefix) for name in entry.arrays)
+def _is_shared(plan: Entry) -> bool:
+    return _SHARED + _BASE in plan.about or any(name.startswith(_SHARED) for name in plan.arrays)
 
 
 def _only(entry: Entry, prefix: str) -> Entry:

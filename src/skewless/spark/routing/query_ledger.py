@@ -19,6 +19,7 @@ from skewless.plumbing.arguments import LARGEST_SEED
 from skewless.plumbing.garbage import spare_what_is_loaded
 from skewless.spark.columns import internal
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, ledger_of_stream
+from skewless.spark.routing.planned.inputs import logical_plan
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.spark.routing.worker_steps import first_workers
 from skewless.state import layout
@@ -95,17 +96,19 @@ class QueryLedger:
         """Claim the ledger for the query of `task`; raise LedgerMismatch if it is another's."""
         if self.ledger is None or task.batch is None:
             return None
-        ledger = self.ledger
-        if self.per_query:
-            ledger = ledger.below(_folder(str(task.query), len(self.operators)))
+        ledger = self._of_operator(self.ledger, task, len(self.operators))
         identity = identity_for(self.identity, self.strategy, ledger)
-        if self.keeps_seed:
-            ledger.claim(identity)
-        else:  # every run of the query proposes the same seed, whichever task is first
-            proposed = {**identity, "seed": seed_of_query(str(task.query))}
-            ledger.claim(proposed, drawn=("seed",))
+        if not self.keeps_seed:  # every run proposes the same seed, whichever task is first
+            identity["seed"] = seed_of_query(str(task.query))
+        ledger.claim(identity, drawn=() if self.keeps_seed else ("seed",))
         ledger.bind(str(task.query))
         return ledger
+
+    def _of_operator(self, ledger: Ledger, task: Task, place: int) -> Ledger:
+        """Return the ledger of an operator; the first one has the folder of its query."""
+        if not self.per_query:
+            return ledger
+        return ledger.below(f"{task.query}-operator-{place}" if place > 1 else str(task.query))
 
     def ledger_of(self, task: Task) -> Ledger | None:
         """Return the ledger of the query of `task`, claimed, as its run sees it."""
@@ -130,7 +133,7 @@ class QueryLedger:
         """
         if self.ledger is None or not self.operators:
             return
-        following = self.ledger.below(_folder(str(task.query), len(self.operators) + 1))
+        following = self._of_operator(self.ledger, task, len(self.operators) + 1)
         began, own = _began(following, task.run), _THEN.join(self.operators)
         if began and not began.startswith(own + _THEN):
             raise LedgerMismatch(
@@ -141,17 +144,11 @@ class QueryLedger:
 
     def seed_of(self, task: Task, ledger: Ledger | None) -> int:
         """Return the seed that all tasks, attempts and runs of the query have."""
-        if self.keeps_seed:
-            return self.seed
-        kept = None if ledger is None else kept_seed(ledger)
-        if kept is None and task.query is not None:
-            kept = seed_of_query(task.query)
-        return self.seed if kept is None else kept
-
-
-def _folder(query: str, place: int) -> str:
-    """Return the name of an operator's folder; the first one has that of its query."""
-    return query if place < 2 else f"{query}-operator-{place}"
+        kept = None if self.keeps_seed or ledger is None else kept_seed(ledger)
+        if kept is not None:
+            return kept
+        is_own = self.keeps_seed or task.query is None
+        return self.seed if is_own else seed_of_query(str(task.query))
 
 
 @lru_cache(maxsize=64)
@@ -162,12 +159,7 @@ def _began(ledger: Ledger, run: str | None) -> str:
 
 def operators_in(df: DataFrame) -> list[str]:
     """Return the operators with keyed state that a stream has passed, the first one first."""
-    if hasattr(df, "_jdf"):
-        plan = str(df._jdf.queryExecution().analyzed().toString())
-    else:
-        whole: str = df._explain_string(extended=True)  # type: ignore[operator]
-        plan = whole.partition("== Analyzed")[2].partition("== Optimized")[0]
-    return _OPERATOR.findall(plan)[::-1]
+    return _OPERATOR.findall(logical_plan(df, "analyzed"))[::-1]
 
 
 def as_operator(function: Callable[[Any], Iterator[Any]], name: str) -> Any:

@@ -95,17 +95,14 @@ def decided(
     """
     taken = NONE_TAKEN if request is None else request[0]
     is_open = request is not None and request[0] != last_about.get("request")
-    if asked is not None and asked != last_about.get("asked"):
-        if request is not None and is_open and request[1] != asked:
-            return Decided(
-                asked,
-                taken,
-                f"workers={asked} was given at the restart, so the request of scale_to for "
-                f"{request[1]} workers, which the query had not followed yet, is dropped: call "
-                "scale_to again if needed",
-            )
-        return Decided(asked, taken)
     wanted = request[1] if request is not None and is_open else last_workers
+    if asked is not None and asked != last_about.get("asked"):
+        warning = (
+            f"workers={asked} was given at the restart, so the request of scale_to for {wanted} "
+            "workers, which the query had not followed yet, is dropped: call scale_to again if "
+            "needed"
+        )
+        return Decided(asked, taken, warning if is_open and wanted != asked else None)
     if wanted <= most:
         return Decided(wanted, taken)
     warning = (

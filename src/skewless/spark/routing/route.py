@@ -128,6 +128,7 @@ def route(
     records = Records.of(df).by(key)
     records.require_names()
     require_new(column, records)
+    is_auto = isinstance(strategy, str) and strategy == AUTO
     if plan is not None:
         others = {
             "workers": workers,
@@ -136,13 +137,13 @@ def route(
             "seed": seed,
             "untrusted_keys": untrusted_keys,
             "max_workers": max_workers,
-            "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
+            "strategy": None if is_auto else strategy,
         }
         return placed(records, _followed(records, plan, others), column)
     given = arguments.routing_arguments(
         df, workers, capacities, seed, ledger, untrusted_keys, max_workers
     )
-    if isinstance(strategy, str) and strategy == AUTO:
+    if is_auto:
         if records.key.is_collated:
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
         elif not df.isStreaming and input_of(df).is_cheap:
@@ -247,8 +248,7 @@ def decided(
 ) -> DataFrame:
     """Return `df` with the worker of each record in `column`, or with its list of numbers."""
     inputs = hashed_key(key, untrusted=router.untrusted_keys)
-    if weight is not None:
-        inputs.append(weight)
+    inputs += [] if weight is None else [weight]
 
     def workers_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         yield from router.route(batches)

@@ -52,10 +52,9 @@ class Router:
         # Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all
         # records of the task in this micro-batch at once, so they are collected first: 8 bytes per
         # record, or 16 with untrusted keys.
-        together: Any = ([columns] for columns in batches)
-        if self.plans.strategy.traits.gathers:
-            together = filter(None, [list(batches)])
-        for some in together:
+        is_gathered = self.plans.strategy.traits.gathers
+        together = [list(batches)] if is_gathered else ([columns] for columns in batches)
+        for some in filter(None, together):
             begin = time.perf_counter()
             parts = [self._read(columns, plans.seed) for columns in some]
             keys, weights = _joined(parts)
@@ -64,23 +63,21 @@ class Router:
             if weights is not None:
                 cost = np.bincount(workers, weights, loads.size).astype(np.float64)
                 costs = cost if costs is None else costs + cost
-            if seen is not None and weights is None:
-                add(seen, keys)
-            elif seen is not None and weights is not None:
-                units = cost_units(weights)
+            if seen is not None:
+                units = None if weights is None else cost_units(weights)
                 add(seen, keys, units)
-                spent = np.zeros_like(loads) if spent is None else spent
-                np.add.at(spent, workers, units)
-                np.minimum(spent, MOST_COUNTED, out=spent)
+                if units is not None:
+                    spent = np.zeros_like(loads) if spent is None else spent
+                    np.add.at(spent, workers, units)
+                    np.minimum(spent, MOST_COUNTED, out=spent)
             answer = pa.array(workers)
             if self.tells_homes:
                 homes = _homes(plans, keys, state)
                 answer = marked(keys, workers, homes, loads.size, told)
             sizes = [part.size for part, _ in parts]
-            ends = np.cumsum(sizes)
-            answers = [answer.slice(e - n, n) for e, n in zip(ends.tolist(), sizes, strict=True)]
+            begins = np.cumsum([0, *sizes[:-1]]).tolist()
             seconds += time.perf_counter() - begin
-            yield from answers
+            yield from map(answer.slice, begins, sizes)
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
             report = plans.report(state, loads, seen, about, spent, costs)
@@ -126,7 +123,6 @@ def _homes(plans: PlanMaker, keys: Keys, state: Any) -> Workers:
 
 
 def _joined(parts: Sequence[tuple[Keys, Floats | None]]) -> tuple[Keys, Floats | None]:
-    """Return the keys and costs of some batches as those of one."""
     if len(parts) == 1:
         return parts[0]
     costs = [weights for _, weights in parts if weights is not None]

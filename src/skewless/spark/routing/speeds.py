@@ -120,11 +120,9 @@ def _fixed_seconds(seconds: Floats, records: Floats, before: float) -> float:
 def _remembered(plan: Entry, name: str, size: int) -> Floats:
     """Return an array of a plan, cut or filled with zeros to `size`."""
     amounts = np.zeros(size)
-    if name not in plan.arrays:
-        return amounts
-    with usable(plan):
-        found = row_of(plan, name, np.float64)
-        require_within(name, found, 0, MOST_COUNTED)
-    n_same = min(size, found.size)
-    amounts[:n_same] = found[:n_same]
+    if name in plan.arrays:
+        with usable(plan):
+            found = row_of(plan, name, np.float64)
+            require_within(name, found, 0, MOST_COUNTED)
+        amounts[: found.size] = found[:size]
     return amounts

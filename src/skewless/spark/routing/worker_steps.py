@@ -64,12 +64,10 @@ def kept_speeds(steps: Steps, n_workers: int) -> tuple[float, ...] | None:
     if last is None:
         return None
     there = [speed for speed in last if speed > 0]
-    known = [speeds for _, speeds in reversed(steps) if speeds is not None]
-    kept = tuple(
-        next((one[worker] for one in known if worker < len(one)), sum(there) / len(there))
-        for worker in range(n_workers)
-    )
-    return kept if any(kept) else None
+    kept = [sum(there) / len(there)] * n_workers
+    for speeds in [speeds for _, speeds in steps if speeds is not None]:
+        kept[: len(speeds)] = speeds[:n_workers]
+    return tuple(kept) if any(kept) else None
 
 
 def first_workers(ledger: Ledger) -> int | None:
@@ -84,9 +82,8 @@ def first_workers(ledger: Ledger) -> int | None:
         newest = ledger.newest()
         return len(ledger.counted(WORKERS, newest[0]) if newest else ()) or 1
     n_workers = identity.get("workers")
-    if n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS:
-        return None
-    if type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS:
+    routes_nothing = n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS
+    if routes_nothing or (type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS):
         return n_workers
     raise LedgerCorrupt(
         f"{ledger.place}/identity.json cannot be used: workers must be from 1 to {MOST_WORKERS}, "
@@ -111,8 +108,7 @@ def _step(step: Any) -> Step:
     if speeds is None:
         return n_workers, None
     require_that(isinstance(speeds, list) and len(speeds) == n_workers, text)
-    for speed in speeds:
-        known = type(speed) in (int, float) and math.isfinite(speed) and speed >= 0
-        require_that(known, f"{_NAME} must have capacities that are finite and at least 0")
+    are_numbers = all(type(speed) in (int, float) and 0 <= speed < math.inf for speed in speeds)
+    require_that(are_numbers, f"{_NAME} must have capacities that are finite and at least 0")
     require_that(any(speeds), f"{_NAME} must have a capacity above 0")
-    return n_workers, tuple(float(speed) for speed in speeds)
+    return n_workers, tuple(map(float, speeds))

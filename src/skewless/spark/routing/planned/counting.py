@@ -159,7 +159,6 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
 
 
 def _text(key: GroupingKey, names: list[str]) -> str:
-    """Return the expression of the key as text, for people."""
     texts = []
     for name, field in zip(names, key.fields, strict=True):
         is_binary = isinstance(field.dataType, T.BinaryType)

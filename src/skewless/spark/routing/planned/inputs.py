@@ -10,7 +10,7 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
@@ -34,7 +34,8 @@ _CHANGING = re.compile(
 )
 _LINE = re.compile(r"(?P<depth>[\s:|+*-]*)(\*?\(\d+\) )?(?P<name>\w+)(?P<about>.*)")
 _MOST_FIELDS = "spark.sql.debug.maxToStringFields"
-_BEGIN, _END = "== Optimized Logical Plan ==", "== Physical Plan =="
+#: Above the parsed, the analyzed, the optimized and the physical plan, as `explain` prints them.
+_HEADING = re.compile(r"^== .* Plan ==$", re.MULTILINE)
 
 
 class Input(NamedTuple):
@@ -48,16 +49,15 @@ class Input(NamedTuple):
 
 def input_of(df: DataFrame) -> Input:
     """Read what a batch DataFrame is computed from; nothing is run."""
-    if not hasattr(df, "_jdf"):
-        with _all_fields(df):
-            text: str = df._explain_string(extended=True)  # type: ignore[operator]
-        return input_of_plan(text.partition(_BEGIN)[2].partition(_END)[0])
     with _all_fields(df):
         # The plan of `df` itself may be older than its cache.
-        plan = df.select("*")._jdf.queryExecution().optimizedPlan()
-        found = input_of_plan(str(plan.toString()))
+        df = df.select("*")
+        found = input_of_plan(logical_plan(df, "optimizedPlan"))
+    if found.repeats or not hasattr(df, "_jdf"):
+        return found
     # A function of the user that is not deterministic has any name.
-    return found._replace(changes=not found.repeats and (found.changes or not plan.deterministic()))
+    is_deterministic = df._jdf.queryExecution().optimizedPlan().deterministic()
+    return found._replace(changes=found.changes or not is_deterministic)
 
 
 def input_of_plan(plan: str) -> Input:
@@ -90,7 +90,7 @@ def input_of_plan(plan: str) -> Input:
 
 def drops_records(df: DataFrame) -> bool:
     """Return whether few of the records that are read may be left: a filter, for example."""
-    plan = str(df._jdf.queryExecution().optimizedPlan().toString())
+    plan = logical_plan(df, "optimizedPlan")
     return any(name in _DROPPING for _, name, _ in _operators(plan))
 
 
@@ -141,9 +141,16 @@ def _all_fields(df: DataFrame) -> Iterator[None]:
         settings.set(_MOST_FIELDS, before)  # type: ignore[arg-type]
 
 
+def logical_plan(df: DataFrame, which: Literal["analyzed", "optimizedPlan"]) -> str:
+    """Return one of the plans of a DataFrame, with classic sessions and Connect."""
+    if hasattr(df, "_jdf"):
+        return str(getattr(df._jdf.queryExecution(), which)().toString())
+    text: str = df._explain_string(extended=True)  # type: ignore[operator]
+    return _HEADING.split(text)[2 if which == "analyzed" else 3]
+
+
 def physical_plan(df: DataFrame) -> str:
     """Return the plan that `explain` prints, by public means, with classic sessions and Connect."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
         df.explain()
     return text.getvalue()

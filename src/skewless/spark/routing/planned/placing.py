@@ -57,8 +57,14 @@ def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
         cell = f"get({_CELLS}, CAST(pmod({_DEALT}, size({_CELLS})) AS INT))"
         is_one = f"shiftrightunsigned({_DEALT}, {64 - _CUT_BITS}) < {cell}.cut"
         split = f"if({_CELLS} IS NULL, NULL, if({is_one}, {cell}.one, {cell}.other))"
+    rows = [
+        {_LISTED: key.hashed, _CELLS: alias_cells(key.pieces)}
+        if key.is_split
+        else {_LISTED: key.hashed, _WORKER: key.pieces[0].worker}
+        for key in plan.table
+    ]
     # In one task, since these rows are few.
-    table = df.sparkSession.createDataFrame(_table(plan)).coalesce(1)
+    table = df.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TABLE)).coalesce(1)
     joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
     worker = F.expr(f"coalesce({_WORKER}, {split}, {home})")
     return joined.withColumn(column, worker).drop(*internals)
@@ -73,28 +79,14 @@ def alias_cells(pieces: Sequence[Piece]) -> list[dict[str, int]]:
     whole = 1 << _CUT_BITS
     left = [[share * len(pieces), worker] for worker, share in pieces]
     cells = []
-    while left:
+    while len(left) > 1:
         left.sort()
         least, worker = left.pop(0)
-        if not left:
-            cells.append({"cut": whole, "one": int(worker), "other": int(worker)})
-            break
         cut = round(min(max(least, 0.0), 1.0) * whole)
         cells.append({"cut": cut, "one": int(worker), "other": int(left[-1][1])})
         left[-1][0] -= 1.0 - least
-    return cells
-
-
-def _table(plan: KeyPlan) -> pa.Table:
-    rows = [
-        {
-            _LISTED: key.hashed,
-            _WORKER: None if key.is_split else key.pieces[0].worker,
-            _CELLS: alias_cells(key.pieces) if key.is_split else None,
-        }
-        for key in plan.table
-    ]
-    return pa.Table.from_pylist(rows, _TABLE)
+    last = int(left[0][1])
+    return [*cells, {"cut": whole, "one": last, "other": last}]
 
 
 def home_of(hashed: str, n: int, by_bucket: Sequence[int]) -> str:
@@ -122,19 +114,18 @@ def _content(records: Records, changes: bool) -> list[Column]:
     Sums of fractions depend on the order of the records, so fractions do not decide.
     """
     names = [name.lower() for name in records.names]
-    unique = [field for field in records.schema.fields if names.count(field.name.lower()) == 1]
     columns = [
         F.col(quoted(f.name))
-        for f in unique
-        if can_be_hashed(f.dataType) and not isinstance(f.dataType, T.FloatType | T.DoubleType)
+        for f in records.schema.fields
+        if names.count(f.name.lower()) == 1
+        and can_be_hashed(f.dataType)
+        and not isinstance(f.dataType, T.FloatType | T.DoubleType)
     ]
+    why = "come in another order when a task runs again, and df has no column that can be hashed "
+    why += "and that does not depend on the order"
+    if changes:
+        why = "be others when a task runs again, since df has a limit, a first or a draw"
     if changes or not columns:
-        why = (
-            "be others when a task runs again, since df has a limit, a first or a draw"
-            if changes
-            else "come in another order when a task runs again, and df has no column that can be "
-            "hashed and that does not depend on the order"
-        )
         raise ValueError(
             f"df: its records may {why}: records of a split key could get lost. Set "
             f"{' and '.join(CHECKSUMS)} to true, as configure does, or write df to files first"

@@ -73,10 +73,9 @@ class KeyPlan(planning.KeyPlan):
         cost = F.lit(1.0) if weight is None else cost_column(records, weight)
         costed = replace(records, df=df.withColumn(_LOAD, cost))
         found = with_worker(costed, self, _WORKER).groupBy(_WORKER).agg(F.sum(_LOAD))
-        loads = [0.0] * self.n_workers
-        for worker, load in found.collect():
-            loads[worker] = float(load)
-        return Fit(tuple(loads), imbalance(loads, self.capacities), self.imbalance)
+        load_of = {worker: float(load) for worker, load in found.collect()}
+        loads = tuple(load_of.get(worker, 0.0) for worker in range(self.n_workers))
+        return Fit(loads, imbalance(loads, self.capacities), self.imbalance)
 
     def require_key(self, records: Records) -> None:
         """Raise ValueError unless these records have the key of the plan."""
@@ -195,21 +194,16 @@ def made_plan(
     begin = time.perf_counter()
     # A few heavy records could be missed, and no sample tells how many keys there are.
     is_exact = cost is not None or per_key > 0 or input_of(df).is_cheap
-    found = count_keys(
-        df,
-        hashed,
-        n_buckets,
-        weight=cost,
-        per_key=per_key,
-        named=key if named else None,
-        thin=None if is_exact else (*_THIN, seed >> 1),
-    )
+    thin = None if is_exact else (*_THIN, seed >> 1)
+    names = key if named else None
+    found = count_keys(df, hashed, n_buckets, weight=cost, per_key=per_key, named=names, thin=thin)
     counted = "sample" if found.is_sampled else "exact"
     made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
-    if packing is None:
-        packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
-    else:
-        packed = packing(found.counts)
+    packed = (
+        pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
+        if packing is None
+        else packing(found.counts)
+    )
     plan = KeyPlan(**plan_of(found.counts, packed, made, capacities, found.names))
     _LOGGER.info(
         "counted %s keys of %s in one job of %.1f s (%s): imbalance %.3f planned, %d keys split",
