@@ -10,7 +10,6 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
-from skewless.plumbing.arguments import shown
 
 #: Tampered states to try: enough to find an index that is not checked.
 _TAMPERED = 60
@@ -27,10 +26,8 @@ def check(
     from skewless.checks.tampering import failures_elsewhere
 
     with refusing_bad_input():
-        found = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
-        if len(found) != 1:
-            raise ValueError(f"STRATEGY must be one strategy, not {shown(strategy)}")
-        (subject,) = found
+        settings = reading.pairs(set_ or [], "--set")
+        subject = reading.one_strategy(strategy, settings, "STRATEGY")
     try:
         passed = check_strategy(subject)
     except CheckFailed as error:

@@ -46,7 +46,7 @@ def demo(
         from skewless.dashboard.job_report import equality, job_document
         from skewless.dashboard.page_style import write_document
     require_spark()
-    from skewless.apps.main_job import MainJob
+    from skewless.apps.main_job import WINDOW_LENGTH, MainJob
     from skewless.apps.records.generated import DriftingWords
 
     with refusing_bad_input():
@@ -63,7 +63,7 @@ def demo(
         logging = log_settings(event_log)
     about = (
         f"{words.n_records:,} words in {batches} micro-batches; the hot words change "
-        f"{words.n_periods - 1} times. Words per window of {MainJob.window} are scored and counted "
+        f"{words.n_periods - 1} times. Words per window of {WINDOW_LENGTH} are scored and counted "
         f"by {workers} workers. A worker loads the model of each word that it gets in a "
         f"micro-batch: {load_us:,} µs. Each record then takes {work_us} µs. Both are sleeps."
     )

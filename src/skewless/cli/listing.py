@@ -10,25 +10,11 @@ from skewless.cli.application import app
 from skewless.cli.screen import AsJson, console, print_json
 
 
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().splitlines()[0]
-
-
-def _describe(cls: type[Any]) -> dict[str, Any]:
+def _described(cls: type[Any]) -> dict[str, Any]:
     from skewless import parameters
-    from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
-    strategy = cls()
-    abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales, "weigh": Weighs}
-    return {
-        "name": cls.name,
-        "summary": _first_line(cls),
-        "family": strategy.traits.family,
-        "fan_out": strategy.traits.fan_out,
-        "decides": strategy.traits.decides,
-        "abilities": [name for name, kind in abilities.items() if isinstance(strategy, kind)],
-        "parameters": parameters.defaults(cls),
-    }
+    summary = (cls.__doc__ or "").strip().splitlines()[0]
+    return {"name": cls.name, "summary": summary, "parameters": parameters.defaults(cls)}
 
 
 def _show(rows: list[dict[str, Any]], headings: dict[str, str], as_json: bool) -> None:
@@ -50,20 +36,24 @@ def _show(rows: list[dict[str, Any]], headings: dict[str, str], as_json: bool) -
 def list_strategies(as_json: AsJson = False) -> None:
     """List the strategies with their parameters."""
     from skewless import registry
+    from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
+    abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales, "weigh": Weighs}
+    rows = []
+    for name in registry.names():
+        strategy = registry.get(name)()
+        traits = {one: getattr(strategy.traits, one) for one in ("family", "fan_out", "decides")}
+        able = [ability for ability, kind in abilities.items() if isinstance(strategy, kind)]
+        rows.append(_described(type(strategy)) | traits | {"abilities": able})
     headings = {"strategy": "name", "family": "family", "workers per key": "fan_out"}
     headings |= {"what it does": "summary", "parameters": "parameters"}
-    _show([_describe(registry.get(name)) for name in registry.names()], headings, as_json)
+    _show(rows, headings, as_json)
 
 
 @app.command("workloads")
 def list_workloads(as_json: AsJson = False) -> None:
     """List the workloads with their parameters (set them with --with name=value)."""
-    from skewless import parameters, workloads
+    from skewless import workloads
 
     headings = {"workload": "name", "what it is": "summary", "parameters": "parameters"}
-    rows: list[dict[str, Any]] = [
-        {"name": cls.name, "summary": _first_line(cls), "parameters": parameters.defaults(cls)}
-        for cls in workloads.ALL
-    ]
-    _show(rows, headings, as_json)
+    _show([_described(cls) for cls in workloads.ALL], headings, as_json)
