@@ -154,7 +154,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
         for module in ("demo", "applications.run", "diagnosing.keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.records.generated.DriftingWords.write", stop)
+        monkeypatch.setattr("skewless.apps.records.generated.write_generated", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path

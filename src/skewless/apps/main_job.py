@@ -25,6 +25,8 @@ from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.ledger.ledger import Ledger
 
+#: Files of a micro-batch: each is read by another source.
+N_FILES = 4
 #: How long a window is, and how late a record may be.
 WINDOW_LENGTH = "60 seconds"
 _OF_A_BATCH = ("batch", "records", "imbalance", "replication")
@@ -53,7 +55,6 @@ class MainJob:
     """The job: words per window, each word scored by a model that is loaded first."""
 
     words: Path  # the folder with the files of the stream
-    n_files: int = 4  # files per micro-batch
     n_workers: int = 8  # workers that look up and count
     lookup_us: int = 0  # what a record costs, in microseconds
     load_us: int = 0  # what a word costs each worker that has it in a micro-batch, in microseconds
@@ -78,7 +79,7 @@ class MainJob:
         """
         words = (
             spark.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", self.n_files)
+            .option("maxFilesPerTrigger", N_FILES)
             .parquet(str(self.words))
         )
         counted = aggregate(

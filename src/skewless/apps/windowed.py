@@ -1,4 +1,7 @@
-"""Applications that aggregate by key, or by window and key."""
+"""Applications that aggregate by key, or by window and key.
+
+`docs/applications.md` says which figures of which papers are measured with each.
+"""
 
 from __future__ import annotations
 
@@ -107,12 +110,7 @@ class Crowded(Windowed):
 
 @dataclass(frozen=True)
 class WordCount(Windowed):
-    """How many records each key has, or each window and key; `key` are its columns.
-
-    References
-    ----------
-    PStream, section 6.1, figures 16 to 18; Dalton, section 5, figures 7 to 9; Mixed, figure 14a.
-    """
+    """How many records each key has, or each window and key; `key` are its columns."""
 
     key: tuple[str, ...]
 
@@ -149,10 +147,6 @@ class Vwap(Windowed):
     A row has the symbol, the VWAP, the traded volume and the number of trades. A trade without a
     price or a size counts as a trade but not in the VWAP. Its size, if it has one, counts in the
     volume. The fields name the columns of a trade.
-
-    References
-    ----------
-    PStream, section 6.1 (applications); figures 19 to 21.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("symbol", "price", "size", "time")
@@ -181,11 +175,6 @@ class Hashtags(Windowed):
         The column with one hashtag per record instead, without its `#`.
     top
         Only this many of the most used hashtags, in each window if there are windows; None: all.
-
-    References
-    ----------
-    PStream, section 6.1 (applications); figures 22 to 24. The hashtags of Dalton's figures 7 and 8
-    and of Pd-Stream's figures 9 and 11 are counted in the same way.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("text", "hashtag", "time")
@@ -229,11 +218,6 @@ class RoadCondition(Crowded):
     Many vehicles mean a crowded road, and a jam if they are slow. A vehicle that is in a cell twice
     in a period counts once. The mean speed is that of the records. The fields name the columns of
     a position. If the vehicle is None, positions are counted instead.
-
-    References
-    ----------
-    PStream, section 6.1 (applications); figures 25 to 27. The paper counts vehicles; the mean speed
-    is ours.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("cell", "vehicle", "speed", "time")
@@ -260,11 +244,6 @@ class DdosFlows(Crowded):
 
     An address that floods one destination has many flows and few destinations; one that scans a
     network has about as many of both. The fields name the columns of a flow.
-
-    References
-    ----------
-    Pd-Stream, section VI (data set DS); figures 9 and 11. The paper routes flows by their source
-    address and does not say what is computed; these two results are ours.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("source", "destination", "time")

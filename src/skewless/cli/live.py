@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.needs import needing_bokeh, needing_spark
+from skewless.cli.application import app, needing_bokeh, needing_spark, refusing_bad_input
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
 from skewless.plumbing.arguments import path_text, whole

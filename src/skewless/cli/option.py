@@ -19,26 +19,23 @@ def option(default: Any, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(default, *names, help=help, **more)
 
 
-def option_field(default: Any, help: str, *names: str) -> Any:
-    """Declare a field that is an option: its default, its help, and its name if that differs."""
-    metadata = {"option": typer.Option(*names, help=help)}
-    if default is ...:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+def shared(default: Any, help: str, *names: str) -> Any:
+    """Declare an option of several commands, as a field of an object that they take."""
+    return dataclasses.field(default=default, metadata={"option": typer.Option(*names, help=help)})
 
 
 def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of `options` as options of the command line.
 
     The command gets them as one object, its first argument. Its other arguments are options of this
-    command only, which the help lists first.
+    command only, which the help lists first. A field without a default must be given: `...`.
     """
     hints = get_type_hints(options, include_extras=True)
-    shared = [
+    common = [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=... if one.default is dataclasses.MISSING else one.default,
+            default=one.default,
             annotation=Annotated[hints[one.name], one.metadata["option"]],
         )
         for one in dataclasses.fields(options)
@@ -50,10 +47,9 @@ def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
 
         @functools.wraps(command)
         def run(**values: Any) -> None:
-            common = {one.name: values.pop(one.name) for one in shared}
-            command(options(**common), **values)
+            command(options(**{one.name: values.pop(one.name) for one in common}), **values)
 
-        signature = inspect.Signature([*own, *shared])
+        signature = inspect.Signature([*own, *common])
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
         return run

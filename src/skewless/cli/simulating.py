@@ -12,9 +12,8 @@ import typer
 from rich.table import Table
 
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.needs import needing_bokeh
-from skewless.cli.option import option, option_field, taking
+from skewless.cli.application import app, needing_bokeh, refusing_bad_input
+from skewless.cli.option import option, shared, taking
 from skewless.cli.screen import AsJson, bytes_text, console, number_table, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.text_tables import seconds_text
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
 class StreamOptions:
     """What to route without Spark: a trace, a named workload, or plain Zipf."""
 
-    zipf: float | None = option_field(None, "Exponent of the Zipf distribution.")
-    keys: str | None = option_field(None, "Number of keys, e.g. 1e5.")
-    records: str | None = option_field(None, "Number of records, e.g. 1e6.")
-    workload: str | None = option_field(None, "A workload by name; see `skewless workloads`.")
-    with_: list[str] | None = option_field(None, "Set a workload parameter: name=value.", "--with")
-    trace: Path | None = option_field(
+    zipf: float | None = shared(None, "Exponent of the Zipf distribution.")
+    keys: str | None = shared(None, "Number of keys, e.g. 1e5.")
+    records: str | None = shared(None, "Number of records, e.g. 1e6.")
+    workload: str | None = shared(None, "A workload by name; see `skewless workloads`.")
+    with_: list[str] | None = shared(None, "Set a workload parameter: name=value.", "--with")
+    trace: Path | None = shared(
         None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
     )
-    key: str | None = option_field(None, "The trace's key column(s).")
-    limit: str | None = option_field(None, "Read at most this many records of the trace.")
+    key: str | None = shared(None, "The trace's key column(s).")
+    limit: str | None = shared(None, "Read at most this many records of the trace.")
 
     @property
     def settings(self) -> dict[str, str]:

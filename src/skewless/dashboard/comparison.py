@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -16,7 +16,7 @@ from bokeh.models import (
     LogTickFormatter,
 )
 
-from skewless.dashboard.figures import add_bars, add_level, add_tips, canvas, text_root
+from skewless.dashboard import figures
 from skewless.dashboard.page_style import BLUE, GREY, RED, Section, Sign, document
 from skewless.metrics import relative_loads
 from skewless.simulator import Run
@@ -30,59 +30,52 @@ def comparison_document(runs: Sequence[Run]) -> Document:
     """Return the page."""
     best = "Means over windows. The lower left corner is best."
     ours = (Sign("our own", RED, "box"), Sign("all others", BLUE, "box"))
-    numbers = Section("numbers", "The numbers", "Imbalance and replicas are means over windows.")
+    numbers = Section(
+        "numbers", "The numbers", "Imbalance and replicas are means over windows.", is_wide=True
+    )
     trade = Section("trade_off", "Balance against replicas", best, ours, is_wide=True)
-    cards = [(numbers._replace(is_wide=True), numbers_table(runs)), (trade, trade_off(runs))]
+    cards = [(numbers, numbers_table(runs)), (trade, trade_off(runs))]
+    # All plots have the same axis, so that their heights can be compared.
     top = 1.08 * max(1.0, *(relative_loads(run.loads, run.capacities).max() for run in runs))
     fair = (Sign("fair share", GREY, "dashed"),)
     for number, run in enumerate(runs):
-        name = f"loads-{number}"
-        card = Section(name, run.strategy, "Load per worker.", fair)
-        cards.append((card, load_bars(run, name, top)))
-    return document(TITLE, _heading(runs[0].summary()), cards)
-
-
-def _heading(row: Mapping[str, Any]) -> str:
-    sources = f"{row['sources']} source{'s' * (row['sources'] > 1)}"
-    return (
+        card = Section(f"loads-{number}", run.strategy, "Load per worker.", fair)
+        cards.append((card, load_bars(run, card.root, top)))
+    row = runs[0].summary()
+    heading = (
         f"<h1>{TITLE}</h1><p>{escape(row['workload'])}: {row['records']:,} records, "
-        f"{row['keys']:,} keys, {sources}, {row['workers']} workers, windows of "
-        f"{row['window']:,} records. All plots of loads have the same axis.</p>"
+        f"{row['keys']:,} keys, {row['sources']} source{'s' * (row['sources'] > 1)}, "
+        f"{row['workers']} workers, windows of {row['window']:,} records. All plots of loads have "
+        "the same axis.</p>"
     )
+    return document(TITLE, heading, cards)
 
 
 def numbers_table(runs: Sequence[Run]) -> Any:
     """Return a line per run."""
-    shown = {"imbalance": ".4f", "replicas per key": ".3f", "makespan, 1 = even": ".2f"}
-    names = ("window_imbalance_mean", "window_replication_mean", "makespan_ratio")
-    heads = "".join(f"<th class='number'>{head}</th>" for head in shown)
-    rows = "".join(
-        f"<tr><td class='key'>{escape(run.strategy)}</td>"
-        + "".join(
-            f"<td class='number'>{row[name]:{form}}</td>"
-            for name, form in zip(names, shown.values(), strict=True)
-        )
-        + "</tr>"
-        for run in runs
-        for row in [run.summary()]
-    )
-    return text_root("numbers", f"<table><tr><th>strategy</th>{heads}</tr>{rows}</table>")
+    heads = ("imbalance", "replicas per key", "makespan, 1 = even")
+    cells = "<td class='key'>{}</td>" + "<td class='number'>{}</td>" * len(heads)
+    rows = "<th>strategy</th>" + "".join(f"<th class='number'>{head}</th>" for head in heads)
+    for run in runs:
+        row = run.summary()
+        imbalance, replication = row["window_imbalance_mean"], row["window_replication_mean"]
+        numbers = (f"{imbalance:.4f}", f"{replication:.3f}", f"{row['makespan_ratio']:.2f}")
+        rows += f"</tr><tr>{cells.format(escape(run.strategy), *numbers)}"
+    return figures.text_root("numbers", f"<table><tr>{rows}</tr></table>")
 
 
 def load_bars(run: Run, name: str, top: float) -> Any:
-    """Return a bar per worker, the heaviest first, in units of its fair share.
-
-    `top` is where the axis ends: the same for all runs, so that their heights can be compared.
-    """
+    """Return a bar per worker, the heaviest first, in units of its fair share."""
     heights = sorted(relative_loads(run.loads, run.capacities).tolist(), reverse=True)
-    places = list(range(1, len(heights) + 1))
-    titles = "workers, highest load first", "load, 1 = fair share"
-    plot = canvas(name, *titles, height=200, y_range=(0.0, top))
-    source = ColumnDataSource({"place": places, "load": heights})
-    bars = add_bars(plot, source, "place", "load", _colour(run.strategy))
-    add_level(plot, 1.0)
-    add_tips(plot, [("load", "@load{0.00} × fair share")], [bars])
-    return plot
+    return figures.bar_plot(
+        *(name, "workers, highest load first", "load, 1 = fair share"),
+        {"place": list(range(1, len(heights) + 1)), "load": heights},
+        [("load", "@load{0.00} × fair share")],
+        colour=_colour(run.strategy),
+        level=1.0,
+        height=200,
+        y_range=(0.0, top),
+    )
 
 
 def trade_off(runs: Sequence[Run]) -> Any:
@@ -97,15 +90,9 @@ def trade_off(runs: Sequence[Run]) -> Any:
             "colour": [_colour(row["strategy"]) for row in rows],
         }
     )
-    plot = canvas(
-        "trade_off",
-        "imbalance (max − mean) / mean",
-        "replicas per key",
-        height=420,
-        x_axis_type="log",
-        x_range=DataRange1d(range_padding=0.12),
-        y_range=DataRange1d(range_padding=0.12),
-    )
+    ranges = {axis: DataRange1d(range_padding=0.12) for axis in ("x_range", "y_range")}
+    titles = "imbalance (max − mean) / mean", "replicas per key"
+    plot = figures.canvas("trade_off", *titles, height=420, x_axis_type="log", **ranges)
     plot.xaxis.ticker = LogTicker()
     plot.xaxis.formatter = LogTickFormatter()
     plot.yaxis.formatter = BasicTickFormatter(use_scientific=False)
@@ -120,7 +107,7 @@ def trade_off(runs: Sequence[Run]) -> Any:
         ("replicas per key", "@replication{0.000}"),
         ("makespan", "@makespan{0.00}"),
     ]
-    add_tips(plot, tips, [dots], across=False)
+    figures.add_tips(plot, tips, [dots], across=False)
     return plot
 
 

@@ -11,14 +11,7 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, DataRange1d
 from bokeh.transform import dodge
 
-from skewless.dashboard.figures import (
-    add_level,
-    add_line,
-    add_tips,
-    canvas,
-    short_numbers,
-    text_root,
-)
+from skewless.dashboard import figures
 from skewless.dashboard.page_style import COLOURS, GREY, Section, Sign, document
 from skewless.metrics import relative_loads
 
@@ -29,20 +22,14 @@ Record = Mapping[str, Any]
 
 TITLE = "skewless: the main job"
 _ACROSS = 0.84  # of a place on the x axis, for the bars of all runs
+_IMBALANCE = "How much more the busiest worker had than the mean. 0 is perfect."
+_REPLICAS = "Workers that have a key in a micro-batch. 1 means that no key is split."
 #: The cards of numbers by micro-batch: the number, the title, what it says, and the axis.
 _OVER_BATCHES = (
     ("throughput", "Throughput", "Records per second of a micro-batch.", "records per second"),
     ("seconds", "Batch time", "Seconds that Spark took for a micro-batch.", "seconds"),
-    (
-        *("imbalance", "Imbalance"),
-        "How much more the busiest worker had than the mean. 0 is perfect.",
-        "(max − mean) / mean",
-    ),
-    (
-        *("replication", "Replicas per key"),
-        "Workers that have a key in a micro-batch. 1 means that no key is split.",
-        "replicas per key",
-    ),
+    ("imbalance", "Imbalance", _IMBALANCE, "(max − mean) / mean"),
+    ("replication", "Replicas per key", _REPLICAS, "replicas per key"),
 )
 
 
@@ -55,7 +42,7 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
     share = "In units of the fair share. The worker with the highest load comes first."
     fair = (*boxes, Sign("fair share", GREY, "dashed"))
     cards = [
-        (Section("summary", "Results", ""), text_root("summary", summary(runs))),
+        (Section("summary", "Results", ""), figures.text_root("summary", summary(runs))),
         (Section("loads", "Load per worker, whole stream", share, fair), load_bars(runs)),
     ]
     cards += [
@@ -69,7 +56,18 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
 def summary(runs: Sequence[Record]) -> str:
     """Return the table of results, and whether they are those of plain Spark, as HTML."""
     best = max(run["records_per_second"] for run in runs)
-    rows = "".join(_row(run, best, colour_of(number)) for number, run in enumerate(runs))
+    rows = ""
+    for number, run in enumerate(runs):
+        replicas = run["batch_replication"]
+        width = 100 * run["records_per_second"] / best if best else 0.0
+        rows += (
+            f"<tr><td class='key'>{escape(str(run['strategy']))}</td>"
+            f"<td class='number'>{run['records_per_second']:,.0f}</td><td class='optional'>"
+            f"<span class='bar'><i style='background: {colour_of(number)}; width: {width:.0f}%'>"
+            f"</i></span></td><td class='number'>{run['batch_seconds']:.2f}</td>"
+            f"<td class='number'>{run['batch_imbalance']:.2g}</td>"
+            f"<td class='number'>{'–' if replicas is None else f'{replicas:.3f}'}</td></tr>"
+        )
     kind = "bad" if any(run["differences"] for run in runs) else "good"
     return (
         "<table><thead><tr><th>strategy</th><th class='number'>records / s</th>"
@@ -79,20 +77,6 @@ def summary(runs: Sequence[Record]) -> str:
         f"<p class='note {kind}'><br>{escape(equality(runs))}</p>"
         "<p class='note'>Imbalance and replicas per key are means over micro-batches, "
         "the time of a batch is the median.</p>"
-    )
-
-
-def _row(run: Record, best: float, colour: str) -> str:
-    replicas = run["batch_replication"]
-    width = 100 * run["records_per_second"] / best if best else 0.0
-    bar = f"<span class='bar'><i style='background: {colour}; width: {width:.0f}%'></i></span>"
-    return (
-        f"<tr><td class='key'>{escape(str(run['strategy']))}</td>"
-        f"<td class='number'>{run['records_per_second']:,.0f}</td>"
-        f"<td class='optional'>{bar}</td>"
-        f"<td class='number'>{run['batch_seconds']:.2f}</td>"
-        f"<td class='number'>{run['batch_imbalance']:.2g}</td>"
-        f"<td class='number'>{'–' if replicas is None else f'{replicas:.3f}'}</td></tr>"
     )
 
 
@@ -115,7 +99,7 @@ def equality(runs: Sequence[Record]) -> str:
 
 def load_bars(runs: Sequence[Record]) -> Any:
     """Return the load of each worker in units of its fair share, the highest first, of all runs."""
-    plot = canvas("loads", "workers, highest load first", "load, 1 = fair share")
+    plot = figures.canvas("loads", "workers, highest load first", "load, 1 = fair share")
     width = _ACROSS / len(runs)
     for number, run in enumerate(runs):
         heights = sorted(relative_loads(run["loads"]).tolist(), reverse=True)
@@ -127,18 +111,10 @@ def load_bars(runs: Sequence[Record]) -> Any:
             }
         )
         place = dodge("place", width * (number + 0.5) - _ACROSS / 2)
-        bars = plot.vbar(
-            x=place,
-            top="load",
-            width=0.9 * width,
-            source=source,
-            fill_color=colour_of(number),
-            line_color=None,
-        )
-        add_tips(
-            plot, [("", "@strategy"), ("load", "@load{0.00} × fair share")], [bars], across=False
-        )
-    add_level(plot, 1.0)
+        bars = figures.add_bars(plot, source, place, "load", colour_of(number), 0.9 * width)
+        tips = [("", "@strategy"), ("load", "@load{0.00} × fair share")]
+        figures.add_tips(plot, tips, [bars], across=False)
+    figures.add_level(plot, 1.0)
     return plot
 
 
@@ -148,7 +124,7 @@ def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
     `what` is a number of the batches, or `throughput`, their records per second.
     """
     settings = {"y_range": DataRange1d(range_padding=0.2)} if what == "replication" else {}
-    plot = canvas(what, "micro-batch", label, **settings)
+    plot = figures.canvas(what, "micro-batch", label, **settings)
     for number, run in enumerate(runs):
         source = ColumnDataSource(
             {
@@ -157,11 +133,11 @@ def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
                 "strategy": [str(run["strategy"])] * len(run["batches"]),
             }
         )
-        line = add_line(plot, source, "batch", "value", colour_of(number))
+        line = figures.add_line(plot, source, "batch", "value", colour_of(number))
         tips = [("", "@strategy"), ("micro-batch", "@batch"), (label, "@value{0,0.[000]}")]
-        add_tips(plot, tips, [line])
+        figures.add_tips(plot, tips, [line])
     if what in ("throughput", "seconds"):
-        short_numbers(plot.yaxis)
+        figures.short_numbers(plot.yaxis)
     return plot
 
 

@@ -10,15 +10,7 @@ from typing import Any
 
 from bokeh.models import ColumnDataSource, LogTicker, NumeralTickFormatter, Range1d
 
-from skewless.dashboard.figures import (
-    add_bars,
-    add_level,
-    add_line,
-    add_tips,
-    canvas,
-    short_numbers,
-    text_root,
-)
+from skewless.dashboard import figures
 from skewless.dashboard.page_style import BLUE, GREY, Section, Sign, document, write_document
 
 #: A report of `skewless diagnose` as plain data: see `KeyReport.as_dict`.
@@ -52,20 +44,15 @@ def skew_curve(report: Report) -> Any:
     fair = 1 / report["n_workers"]
     shares = [share for _, share in report["curve"]]
     seen = [fair, *(share for share in shares if share > 0)]  # the level is inside the axis
-    plot = canvas(
-        "curve",
-        "rank of the key",
-        "share of the records",
-        x_axis_type="log",
-        y_axis_type="log",
-        y_range=Range1d(min(seen) / 1.5, max(seen) * 1.5),
-    )
+    inside = Range1d(min(seen) / 1.5, max(seen) * 1.5)
+    axes: dict[str, Any] = {"x_axis_type": "log", "y_axis_type": "log", "y_range": inside}
+    plot = figures.canvas("curve", "rank of the key", "share of the records", **axes)
     plot.xaxis.ticker = LogTicker()
     plot.yaxis.formatter = NumeralTickFormatter(format="0.[0000]%")
     source = ColumnDataSource({"rank": [rank for rank, _ in report["curve"]], "share": shares})
-    dots = add_line(plot, source, "rank", "share", BLUE)
-    add_level(plot, fair)
-    add_tips(plot, [("rank", "@rank"), ("share", "@share{0.0000%}")], [dots])
+    dots = figures.add_line(plot, source, "rank", "share", BLUE)
+    figures.add_level(plot, fair)
+    figures.add_tips(plot, [("rank", "@rank"), ("share", "@share{0.0000%}")], [dots])
     return plot
 
 
@@ -73,27 +60,28 @@ def heaviest_bars(report: Report) -> Any:
     """Return a bar for each of the heaviest keys, with the name of the key."""
     shares = [share for _, share in report["top_keys"]][:_LISTED]
     keys = report["top_key_texts"][: len(shares)]
-    places = list(range(1, len(shares) + 1))
     fair = 1 / report["n_workers"]
-    top = 1.08 * max([fair, *shares])
-    plot = canvas("heaviest", "rank of the key", "share of the records", y_range=(0.0, top))
-    short_numbers(plot.yaxis, "0.[00]%")
-    source = ColumnDataSource({"place": places, "share": shares, "key": keys})
-    bars = add_bars(plot, source, "place", "share", BLUE)
-    add_level(plot, fair)
-    add_tips(plot, [("key", "@key"), ("share", "@share{0.00%}")], [bars])
+    plot = figures.bar_plot(
+        *("heaviest", "rank of the key", "share of the records"),
+        {"place": list(range(1, len(shares) + 1)), "share": shares, "key": keys},
+        [("key", "@key"), ("share", "@share{0.00%}")],
+        level=fair,
+        y_range=(0.0, 1.08 * max([fair, *shares])),
+    )
+    figures.short_numbers(plot.yaxis, "0.[00]%")
     return plot
 
 
 def drift_bars(report: Report) -> Any:
     """Describe the drift of the heaviest keys from one tenth of the stream to the next."""
     drifts = list(report["drifts"])
-    titles = "tenth of the stream, against the one before", "0: none, 1: all"
-    plot = canvas("drift", *titles, height=200, y_range=(0.0, 1.0))
-    source = ColumnDataSource({"tenth": [2 + n for n in range(len(drifts))], "changed": drifts})
-    bars = add_bars(plot, source, "tenth", "changed", BLUE)
-    add_tips(plot, [("changed", "@changed{0%}")], [bars])
-    return plot
+    return figures.bar_plot(
+        *("drift", "tenth of the stream, against the one before", "0: none, 1: all"),
+        {"tenth": [2 + n for n in range(len(drifts))], "changed": drifts},
+        [("changed", "@changed{0%}")],
+        height=200,
+        y_range=(0.0, 1.0),
+    )
 
 
 def ways_table(report: Report) -> Any:
@@ -107,7 +95,7 @@ def ways_table(report: Report) -> Any:
     )
     heads = "<th class='number'>the fullest worker, 1 = fair share</th><th></th>"
     heads += "<th class='number'>workers per key</th>"
-    return text_root("ways", f"<table><tr><th>way</th>{heads}</tr>{rows}</table>")
+    return figures.text_root("ways", f"<table><tr><th>way</th>{heads}</tr>{rows}</table>")
 
 
 def _heading(report: Report, source: str) -> str:

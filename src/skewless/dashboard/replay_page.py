@@ -9,7 +9,7 @@ from typing import Any
 
 from bokeh.models import ColumnDataSource
 
-from skewless.dashboard.figures import add_tips, canvas
+from skewless.dashboard import figures
 from skewless.dashboard.page_style import BLUE, GREEN, RED, Section, Sign, document, write_document
 
 #: A replay as plain data: see `WhatIf.as_dict`.
@@ -54,7 +54,7 @@ def timeline(replay: Replayed, longest: float, root: str, *, balanced: bool = Fa
         "colour": [BLUE if stage["balanced_seconds"] is None else colour for stage in stages],
         **{column: [stage[column] for stage in stages] for column in ("tasks", "what")},
     }
-    plot = canvas(
+    plot = figures.canvas(
         root,
         "seconds from the beginning of the first job",
         "stage",
@@ -66,7 +66,7 @@ def timeline(replay: Replayed, longest: float, root: str, *, balanced: bool = Fa
         *("stage", 0.8, "begin", "end"), color="colour", source=ColumnDataSource(columns)
     )
     tips = [("stage", "@stage"), ("", "@what"), ("tasks", "@tasks"), ("seconds", "@seconds{0.00}")]
-    add_tips(plot, tips, [bars], across=False)
+    figures.add_tips(plot, tips, [bars], across=False)
     return plot
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skewless.arrays import Ints
-from skewless.parameters import check_types, require, require_count
 from skewless.workloads import ShiftingZipf
 
-#: The columns of `DriftingWords`, as Spark spells a schema.
+#: The columns of words, as Spark spells a schema.
 SCHEMA = "ts timestamp, word string"
 #: Files of a generated stream, and those of a micro-batch.
 N_FILES, FILES_PER_BATCH = 8, 2
@@ -29,51 +27,33 @@ N_FILES, FILES_PER_BATCH = 8, 2
 PIECE = 250_000
 #: A stream of fewer records than files would have empty files.
 FEWEST, MOST = N_FILES, 100_000_000
+#: How often the hot keys are drawn: not a multiple of the micro-batches of the main job or of a
+#: generated stream, or they would only change between micro-batches.
+N_PERIODS = 5
 #: When generated streams begin: 2026-01-01 00:00 UTC, in microseconds.
 BEGIN_US = 1_767_225_600_000_000
 _Rng = np.random.Generator
 _TALK = "today we meet in the town hall and everybody is welcome to come"
 
 
-@dataclass(frozen=True)
-class DriftingWords:
-    """Words by a Zipf distribution whose hot words change after every period.
-
-    Record i has the event time i · `seconds` / `n_records`. A micro-batch is `n_files` files, and
-    each file is read by another source. The same seed makes the same files.
-    """
-
-    n_records: int = 400_000  # records in all
-    n_batches: int = 8  # micro-batches into which they are cut
-    n_files: int = 4  # files of a micro-batch
-    # How often the hot words are drawn. Not a multiple of `n_batches`, or they would only change
-    # between micro-batches.
-    n_periods: int = 5
-    seconds: int = 360  # how long the stream lasts, in event time
-    seed: int = 0  # of all draws
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require_count(self, "n_batches", "n_files", "n_periods", "seconds")
-        n_pieces = self.n_batches * self.n_files
-        require(self, "n_records", self.n_records >= n_pieces, f"at least 1 per file, {n_pieces}")
-        require(self, "seed", self.seed >= 0, "at least 0")
-
-    def write(self, folder: Path) -> None:
-        """Write the files; Spark reads them in the order of their times of modification."""
-        kind = _KINDS["words"]
-        pieces = _pieces(kind, self.n_records, self.n_periods, self.seconds, self.seed)
-        write_stream_pieces(pieces, self.n_records, folder, self.n_batches, self.n_files)
-
-
-def write_generated(kind: str, folder: Path, n_records: int) -> None:
+def write_generated(
+    kind: str,
+    folder: Path,
+    n_records: int,
+    *,
+    n_batches: int = N_FILES // FILES_PER_BATCH,
+    n_files: int = FILES_PER_BATCH,
+    seconds: int = 600,
+    seed: int = 0,
+) -> None:
     """Write a stream of trades, posts, positions, flows or words into a new folder.
 
-    It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. It is
-    made piece by piece, so memory does not grow with the number of records.
+    It is cut into micro-batches of `n_files` files, each for another source, and lasts this many
+    seconds of event time, from 2026-01-01 on. The hot keys change four times. The same seed makes
+    the same files. They are made piece by piece, so memory does not grow with their records.
     """
-    pieces = _pieces(_KINDS[kind], n_records, 5, 600, 0)
-    write_stream_pieces(pieces, n_records, folder, N_FILES // FILES_PER_BATCH, FILES_PER_BATCH)
+    pieces = _pieces(_KINDS[kind], n_records, seconds, seed)
+    write_stream_pieces(pieces, n_records, folder, n_batches, n_files)
 
 
 def _words(rng: _Rng, ranks: Ints) -> dict[str, Any]:
@@ -140,9 +120,7 @@ _KINDS = {
 }
 
 
-def _pieces(
-    kind: _Kind, n_records: int, n_periods: int, seconds: int, seed: int
-) -> Iterator[pa.Table]:
+def _pieces(kind: _Kind, n_records: int, seconds: int, seed: int) -> Iterator[pa.Table]:
     """Yield the records, some at a time; the hot keys are drawn anew in each period."""
     n_ranks = n_records * kind.per_record
     stream = ShiftingZipf(
@@ -150,7 +128,7 @@ def _pieces(
         z_max=kind.z,
         n_keys=kind.n_keys,
         n_records=n_ranks,
-        period=-(-n_ranks // n_periods),
+        period=-(-n_ranks // N_PERIODS),
     )
     begin = 0
     for number, ranks in enumerate(stream.ranks(seed, PIECE * kind.per_record)):

@@ -14,10 +14,17 @@ import typer
 from rich.table import Table
 
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.application import (
+    app,
+    needing_bokeh,
+    refusing_bad_input,
+    require_spark,
+    scratch_folder,
+    spark_session,
+    stopped,
+)
 from skewless.cli.live import serving
-from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
-from skewless.cli.option import option_field, taking
+from skewless.cli.option import shared, taking
 from skewless.cli.screen import console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, path_text, seed_number, whole
 
@@ -36,41 +43,39 @@ app.add_typer(run, name="run")
 class RunOptions:
     """Where the records come from, how they are routed, and where the results go."""
 
-    input_: str | None = option_field(None, reading.INPUT, "--input")
-    generate: str | None = option_field(
+    input_: str | None = shared(None, reading.INPUT, "--input")
+    generate: str | None = shared(
         None, "Instead of --input: make this many records, the same each time."
     )
-    strategy: str | None = option_field(
+    strategy: str | None = shared(
         None,
         "A name, or module:Class for your own; or auto, plain or local, as in "
         "`aggregate`, but not for self-join. "
         "If not given: cascade-ahead, but mixed for self-join.",
     )
-    set_: list[str] | None = option_field(None, "Set a strategy parameter: name=value.", "--set")
-    workers: int = option_field(8, "Number of workers.")
-    stream: bool = option_field(
-        False, "Read the folder as a stream, until all is read.", "--stream"
-    )
-    output: str | None = option_field(
+    set_: list[str] | None = shared(None, "Set a strategy parameter: name=value.", "--set")
+    workers: int = shared(8, "Number of workers.")
+    stream: bool = shared(False, "Read the folder as a stream, until all is read.", "--stream")
+    output: str | None = shared(
         None, "Folder for all results, as Parquet; without it, 20 are shown."
     )
-    checkpoint: str | None = option_field(
+    checkpoint: str | None = shared(
         None, "Folder for the state of the stream; the next run resumes from it."
     )
-    format_: str = option_field("auto", reading.FORMAT, "--format")
-    delimiter: str = option_field("auto", reading.DELIMITER)
-    files_per_batch: int | None = option_field(
+    format_: str = shared("auto", reading.FORMAT, "--format")
+    delimiter: str = shared("auto", reading.DELIMITER)
+    files_per_batch: int | None = shared(
         None, "Files per micro-batch; all that there are if not given."
     )
-    watermark: str | None = option_field(
+    watermark: str | None = shared(
         None, "How late records may be; each window is written once, when complete."
     )
-    dashboard: bool = option_field(
+    dashboard: bool = shared(
         False, "Show the stream on a live page on this machine.", "--dashboard"
     )
-    seed: int | None = option_field(None, "Seed of the routing; a random one if not given.")
-    master: str = option_field("local[*]", "Where Spark runs.")
-    as_json: bool = option_field(
+    seed: int | None = shared(None, "Seed of the routing; a random one if not given.")
+    master: str = shared("local[*]", "Where Spark runs.")
+    as_json: bool = shared(
         False, "Print all results, one JSON object per line, in no order.", "--json"
     )
 
@@ -79,11 +84,9 @@ class RunOptions:
 class WindowOptions(RunOptions):
     """The same with windows of event time."""
 
-    time: str | None = option_field(None, "The column with the time of a record, for --window.")
-    window: str | None = option_field(None, "The length of windows, like '10 minutes'.")
-    slide: str | None = option_field(
-        None, "The time from one window to the next, if windows overlap."
-    )
+    time: str | None = shared(None, "The column with the time of a record, for --window.")
+    window: str | None = shared(None, "The length of windows, like '10 minutes'.")
+    slide: str | None = shared(None, "The time from one window to the next, if windows overlap.")
 
 
 def application(

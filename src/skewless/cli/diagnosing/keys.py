@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skewless.cli import reading
-from skewless.cli.application import refusing_bad_input
+from skewless.cli.application import (
+    needing_bokeh,
+    refusing_bad_input,
+    require_spark,
+    scratch_folder,
+    spark_session,
+)
 from skewless.cli.diagnosing import diagnose
-from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
-from skewless.cli.option import option, option_field, taking
+from skewless.cli.option import option, shared, taking
 from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis.costs import Costs, given_costs
 from skewless.plumbing.arguments import MOST_WORKERS, shown
@@ -27,10 +32,10 @@ _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 class InputOptions:
     """Which records are read, and for how many workers."""
 
-    input_: str = option_field(..., reading.INPUT, "--input")
-    format_: str = option_field("auto", reading.FORMAT, "--format")
-    delimiter: str = option_field("auto", reading.DELIMITER)
-    workers: str = option_field("16", "Number of workers.")
+    input_: str = shared(..., reading.INPUT, "--input")
+    format_: str = shared("auto", reading.FORMAT, "--format")
+    delimiter: str = shared("auto", reading.DELIMITER)
+    workers: str = shared("16", "Number of workers.")
 
     @property
     def format(self) -> str:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skewless.cli import reading
-from skewless.cli.application import refusing_bad_input
+from skewless.cli.application import needing_bokeh, refusing_bad_input
 from skewless.cli.diagnosing import diagnose
-from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis import SLOW
