@@ -50,7 +50,7 @@ def demo(
     `shuffle` is round-robin.
     """
     with needing_bokeh():
-        from skewless.dashboard.job_report import equality, job_document
+        from skewless.dashboard.comparison import equality, job_document
         from skewless.dashboard.page_style import write_document
     require_spark()
     from skewless.apps.main_job import N_FILES, WINDOW_LENGTH, MainJob

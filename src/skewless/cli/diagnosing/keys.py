@@ -190,7 +190,7 @@ def key(
     """
     if page is not None:
         with needing_bokeh():
-            from skewless.dashboard.key_page import write_key_page
+            from skewless.dashboard.diagnose_pages import write_key_page
     from skewless.workloads.trace import is_remote
 
     if on_spark:

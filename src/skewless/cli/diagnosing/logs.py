@@ -50,7 +50,7 @@ def log(
     """
     if page is not None:
         with needing_bokeh():
-            from skewless.dashboard.replay_page import write_replay_page
+            from skewless.dashboard.diagnose_pages import write_replay_page
     from skewless.diagnosis.event_log import is_compacted, read_events
     from skewless.diagnosis.stages import summarise
     from skewless.diagnosis.stragglers import find_stragglers

@@ -1,9 +1,13 @@
-"""A self-contained page about the keys of a stream, from plain data: skew, drift, what helps."""
+"""The pages of `skewless diagnose`, self-contained and from plain data.
+
+One is about the keys of a stream: skew, drift, and what helps. The other is about a replayed
+application: when each stage ran.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,12 +15,24 @@ from typing import Any
 from bokeh.models import ColumnDataSource, LogTicker, NumeralTickFormatter, Range1d
 
 from skewless.dashboard import figures
-from skewless.dashboard.page_style import BLUE, GREY, Section, Sign, document, write_document
+from skewless.dashboard.page_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    RED,
+    Section,
+    Sign,
+    document,
+    write_document,
+)
 
 #: A report of `skewless diagnose` as plain data: see `KeyReport.as_dict`.
 Report = Mapping[str, Any]
+#: A replay as plain data: see `WhatIf.as_dict`.
+Replayed = Mapping[str, Any]
 
 _LISTED = 20
+_MOST_STAGES = 200
 _FAIR = (Sign("fair share of a worker", GREY, "dashed"),)
 
 
@@ -107,3 +123,66 @@ def _heading(report: Report, source: str) -> str:
         f"{report['n_workers']} workers; {report['n_above_fair_share']} keys above the fair share "
         f"of one worker.</p><p><b>{advice}</b></p>"
     )
+
+
+def write_replay_page(replays: Sequence[Replayed], name: str, path: Path) -> None:
+    """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network.
+
+    `name` is that of the application: text, not HTML. All timelines have the same scale.
+    """
+    longest = 1.02 * max(0.001, *(one["seconds"] for one in replays))
+    found = (("stage", BLUE), ("with a straggler", RED), ("the same with even tasks", GREEN))
+    legend = tuple(Sign(text, colour, "box") for text, colour in found)
+    cards = []
+    heading = f"<h1>skewless: {escape(name)}, replayed</h1>"
+    for one in replays:
+        skewed = any(stage["balanced_seconds"] is not None for stage in one["stages"])
+        for balanced in (False, True) if skewed else (False,):
+            root = f"slots-{one['slots']}{'-balanced' * balanced}"
+            seconds = one["balanced_seconds" if balanced else "seconds"]
+            title = f"{one['slots']} slots{', without stragglers' * balanced}: {seconds:.1f} s"
+            section = Section(root, title, "From submission to end.", legend, is_wide=True)
+            cards.append((section, timeline(one, longest, root, balanced=balanced)))
+        measured = one.get("measured_seconds")
+        logged = "" if measured is None else f"; the log has {measured:.1f} s"
+        heading += (
+            f"<p>{one['slots']} slots: {one['seconds']:.1f} s{logged}; without stragglers "
+            f"{one['balanced_seconds']:.1f} s.</p>"
+        )
+    write_document(document("skewless: replay", heading, cards), path)
+
+
+def timeline(replay: Replayed, longest: float, root: str, *, balanced: bool = False) -> Any:
+    """Return a bar for each stage from its beginning to its end, the first one on top."""
+    stages = sorted(replay["stages"], key=lambda stage: -stage["seconds"])[:_MOST_STAGES]
+    stages.sort(key=lambda stage: (stage["begin"], stage["stage"]))
+    begins = [stage["balanced_begin" if balanced else "begin"] for stage in stages]
+    evens = [stage["balanced_seconds"] for stage in stages]
+    lengths = [
+        float(even if balanced and even is not None else stage["seconds"])
+        for stage, even in zip(stages, evens, strict=True)
+    ]
+    names = [f"{stage['stage']}.{stage['attempt']}" for stage in stages]
+    colour = GREEN if balanced else RED
+    columns = {
+        "stage": names,
+        "begin": begins,
+        "end": [begin + length for begin, length in zip(begins, lengths, strict=True)],
+        "seconds": lengths,
+        "colour": [BLUE if even is None else colour for even in evens],
+        **{column: [stage[column] for stage in stages] for column in ("tasks", "what")},
+    }
+    plot = figures.canvas(
+        root,
+        "seconds from the beginning of the first job",
+        "stage",
+        height=90 + 14 * max(4, len(stages)),
+        x_range=(0.0, longest),
+        y_range=names[::-1],
+    )
+    bars = plot.hbar(
+        *("stage", 0.8, "begin", "end"), color="colour", source=ColumnDataSource(columns)
+    )
+    tips = [("stage", "@stage"), ("", "@what"), ("tasks", "@tasks"), ("seconds", "@seconds{0.00}")]
+    figures.add_tips(plot, tips, [bars], across=False)
+    return plot
