@@ -216,10 +216,10 @@ def _require_options(options: RunOptions) -> None:
         ("--files-per-batch", options.files_per_batch, "--stream", options.stream),
         ("--dashboard", options.dashboard, "--stream", options.stream),
         ("--checkpoint", checkpoint, "--input: generated records end with the run", options.input_),
-        ("--format", options.format_, "--input", options.input_),
-        ("--delimiter", options.delimiter, "--input", options.input_),
+        ("--format", options.format_ != "auto", "--input", options.input_),
+        ("--delimiter", options.delimiter != "auto", "--input", options.input_),
     ):
-        if value not in (None, False, "auto") and there in (None, False):
+        if value not in (None, False) and there in (None, False):
             raise ValueError(f"{option} goes with {other}")
     if output is not None:
         require_writable(output, going_on=checkpoint is not None and is_begun(checkpoint))

@@ -23,7 +23,7 @@ from skewless.diagnosis.costs import Costs, given_costs
 from skewless.plumbing.arguments import MOST_WORKERS, shown
 
 if TYPE_CHECKING:
-    from skewless.diagnosis.key_facts import Candidate, KeyReport
+    from skewless.diagnosis.key_facts import KeyReport
 
 _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 
@@ -83,25 +83,21 @@ def columns(
         for one in found:
             print_json(one._asdict())
         return
-    _show(found, n_workers, delimiter_hint(names))
+    if hint := delimiter_hint(names):
+        print(f"{hint}.")
+    if found:
+        headings = ("column", "type", "keys", "heaviest key", "imbalance")
+        title = f"Hashing by each column, {n_workers} workers"
+        table = number_table(*headings, left="column", title=title)
+        for one in found:
+            numbers = f"{one.n_keys:,}", f"{one.top_share:.1%}", f"{one.imbalance:.2g}"
+            table.add_row(one.column, one.type, *numbers)
+        console().print(table)
+        print("\nLook closer with skewless diagnose key --key COLUMN.")
+    else:
+        print("No column could be a key: all are measured values, identifiers, or constant.")
     if any(one.n_records == n_records for one in found):
         print(f"{n_records:,} records were read, which is --limit.")
-
-
-def _show(found: list[Candidate], n_workers: int, hint: str) -> None:
-    if hint:
-        print(f"{hint}.")
-    if not found:
-        print("No column could be a key: all are measured values, identifiers, or constant.")
-        return
-    headings = ("column", "type", "keys", "heaviest key", "imbalance")
-    title = f"Hashing by each column, {n_workers} workers"
-    table = number_table(*headings, left="column", title=title)
-    for one in found:
-        numbers = f"{one.n_keys:,}", f"{one.top_share:.1%}", f"{one.imbalance:.2g}"
-        table.add_row(one.column, one.type, *numbers)
-    console().print(table)
-    print("\nLook closer with skewless diagnose key --key COLUMN.")
 
 
 @dataclass(frozen=True)
