@@ -112,9 +112,8 @@ bench-growth: $(READY) ## Measure how plans, reports, ledger reads and state gro
 bench-replay: $(READY) ## Measure how exact the replay of an event log on other slots is; needs a quiet machine
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.replay_validation
 
-bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/results/public-benchmarks.md and docs/applications.md
+bench-public: $(READY) ## Measure NEXMark and ShuffleBench on Spark, for docs/results/public-benchmarks.md
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.public
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.tpch_q5
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/results/frontier.md (DATA=folder of traces)
 	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data "$(DATA)")

@@ -4,5 +4,5 @@
 says on what, and `ways_tables` shows the results. `replay_validation` says how exact such a replay
 is. `stateful_operators` and `keyed_state_mixed` are about `process`, `learning_together`
 about `route` on streams. `sleeping` has small streams for `aggregate`, and `papers` runs figures of
-the papers on them; `papers.toml` says which. `public` and `tpch_q5` are published workloads.
+the papers on them; `papers.toml` says which. `public` has published workloads.
 """

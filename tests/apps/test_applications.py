@@ -12,7 +12,6 @@ pytest.importorskip("pyspark", reason="the applications need pyspark")
 
 from pyspark.sql import DataFrame
 
-from skewless.apps.clustering import Clustering
 from skewless.apps.computation import BATCH, Application
 from skewless.apps.records.generated import write_generated
 from skewless.apps.records.inputs import Input, find_input
@@ -153,25 +152,6 @@ def test_windows_of_a_stream_are_written_once_with_their_top_hashtags(
     expected = [row for row in rows(spark.sql(query, records=records)) if row[0].end <= last]
     assert len(expected) == 5 * 9  # of 11 windows, two end after the last record
     assert rows(spark.read.parquet(output).drop(BATCH)) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.parametrize("strategy", ["cascade-ahead", "shuffle"])
-def test_clear_clusters_are_found_wherever_the_texts_are(spark: Any, strategy: str) -> None:
-    people = ["anna bergmann", "otto dietrich", "hugo fontane"]
-    typed = [[name[:i] + name[i - 1 :] for i in range(1, len(name))] for name in people]
-    records = [("p1", text) for texts in typed for text in texts * 2]
-    records += [("p2", "anna bergmann"), ("p3", None)]
-    df = spark.createDataFrame(records, "postcode string, name string").repartition(4)
-    found = Clustering(workers=3, strategy=strategy).of(df).collect()
-    clusters = {row.key: [set(cluster) for cluster in row.clusters] for row in found}
-    assert clusters["p1"] == [set(texts) for texts in (typed[0], typed[2], typed[1])]
-    assert clusters["p2"] == [{"anna bergmann"}]
-    assert clusters["p3"] == []
-    counts = {row.key: (row.texts, row.n_clusters) for row in found}
-    n_texts = sum(len(set(texts)) for texts in typed)
-    assert counts == {"p1": (n_texts, 3), "p2": (1, 1), "p3": (0, 0)}
 
 
 @pytest.mark.spark

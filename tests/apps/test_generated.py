@@ -14,9 +14,8 @@ import pytest
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
 from skewless.apps.records import generated
-from skewless.apps.records.stream_files import write_stream_pieces
 
-KINDS = ("trades", "posts", "positions", "flows", "voters")
+KINDS = ("trades", "posts", "positions", "flows", "words")
 
 
 def peak_bytes(kind: str, folder: Path, n_records: int) -> int:
@@ -61,8 +60,8 @@ def test_how_records_are_cut_into_pieces_does_not_matter(
     table = pa.table({"n": np.arange(10)})
     starts = np.cumsum((0, *sizes))
     pieces = [table.slice(start, size) for start, size in zip(starts, sizes, strict=False)]
-    write_stream_pieces([table], 10, tmp_path / "once", 3, 2)
-    write_stream_pieces(pieces, 10, tmp_path / "pieces", 3, 2)
+    generated.write_stream_pieces([table], 10, tmp_path / "once", 3, 2)
+    generated.write_stream_pieces(pieces, 10, tmp_path / "pieces", 3, 2)
     found = []
     for file in sorted((tmp_path / "once").iterdir()):
         other = tmp_path / "pieces" / file.name
@@ -70,11 +69,3 @@ def test_how_records_are_cut_into_pieces_does_not_matter(
         assert other.stat().st_mtime == file.stat().st_mtime
         found += pq.read_table(other)["n"].to_pylist()
     assert found == [0, 2, 1, 3, 5, 4, 6, 8, 7, 9]
-
-
-def test_the_tables_of_tpch_have_a_lower_limit() -> None:
-    assert (
-        generated.allowed_records("tables")[1]
-        < generated.allowed_records("trades")[1]
-        == 100_000_000
-    )

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
-from skewless.apps.records.inputs import Input, find_input
+from skewless.apps.records.inputs import find_input
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,10 @@ def test_a_broken_file_is_refused_when_its_columns_are_asked_for(tmp_path: Path)
         find_input(str(tmp_path / "broken.parquet")).columns()
 
 
-def test_columns_of_files_without_a_header_are_given(tmp_path: Path) -> None:
-    (tmp_path / "a.tbl").write_text("1|x|\n")
-    found = Input(str(tmp_path / "a.tbl"), "csv", "|", names=("n", "user", "_end"))
-    assert found.columns() == ["n", "user", "_end"]
-    with pytest.raises(ValueError, match=r"--stream reads a folder, and .*a\.tbl' is a file"):
-        found.require_folder()
+def test_a_stream_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    with pytest.raises(ValueError, match=r"--stream reads a folder, and .*a\.csv' is a file"):
+        find_input(str(tmp_path / "a.csv")).require_folder()
 
 
 def test_an_unknown_column_is_refused_with_the_nearest_one(tmp_path: Path) -> None:

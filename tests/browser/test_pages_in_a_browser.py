@@ -17,9 +17,8 @@ from dashboard.job_runs import three_runs
 from dashboard.test_job_report import AXES as JOB
 from dashboard.test_live_page import KEEPING, SPLITTING
 from skewless import make, simulate
-from skewless.dashboard.comparison import comparison_document
-from skewless.dashboard.job_report import job_document
-from skewless.dashboard.key_page import write_key_page
+from skewless.dashboard.comparison import comparison_document, job_document
+from skewless.dashboard.diagnose_pages import write_key_page
 from skewless.dashboard.live_page import write_live_page
 from skewless.dashboard.live_server import live_page
 from skewless.dashboard.page_style import write_document

@@ -259,7 +259,7 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "cannot import 'no_such_module'": ["check", "no_such_module:Strategy"],
         "has no class 'Nobody'": ["check", "examples.three_choices:Nobody"],
         "is not a strategy: it lacks": ["check", "collections:OrderedDict"],
-        "STRATEGY must be one strategy, not 'hash,pkg'": ["check", "hash,pkg"],
+        "STRATEGY takes one strategy, not 'hash,pkg'": ["check", "hash,pkg"],
         "FOLDER must be a folder that can be made": ["compile", str(broken), "--strategy", "hash"],
     }
     for message, command in cases.items():

@@ -9,7 +9,7 @@ from bokeh.models import Legend, Plot
 
 from dashboard.job_runs import job_run, three_runs
 from dashboard.pages import require_alone
-from skewless.dashboard.job_report import equality, job_document
+from skewless.dashboard.comparison import equality, job_document
 from skewless.dashboard.page_style import write_document
 
 AXES = {

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bokeh", reason="bokeh is not installed")
 
-from skewless.dashboard.key_page import heaviest_bars, skew_curve, write_key_page
+from skewless.dashboard.diagnose_pages import heaviest_bars, skew_curve, write_key_page
 from skewless.diagnosis.key_facts import count_facts, first_keys, report_on
 from skewless.workloads import Zipf
 

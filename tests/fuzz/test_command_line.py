@@ -102,8 +102,6 @@ OPTIONS = {
     ],
     "run ddos-flows": ["--source", "--destination", "--least", *RUN, *WINDOWS],
     "run self-join": ["--symbol", "--side", "--trader", "--time", "--within", *RUN],
-    "run clustering": ["--key", "--text", "--alike", *RUN, *WINDOWS],
-    "run tpch-q5": ["--region", "--window", "--slide", *RUN],
 }
 #: Options with which each application reads the table of the test.
 READING = {
@@ -113,8 +111,6 @@ READING = {
     "run road-condition": {"--cell": "k", "--vehicle": "k", "--speed": "v", "--time": "v"},
     "run ddos-flows": {"--source": "k", "--destination": "v"},
     "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
-    "run clustering": {"--key": "k", "--text": "v"},
-    "run tpch-q5": {"--input": "tables"},
     "diagnose columns": {},
     "diagnose key": {"--key": "k"},
 }
@@ -158,7 +154,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
         for module in ("demo", "applications.run", "diagnosing.keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.records.generated.DriftingWords.write", stop)
+        monkeypatch.setattr("skewless.apps.records.generated.write_generated", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path

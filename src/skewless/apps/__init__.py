@@ -1,6 +1,6 @@
 """Small applications on Spark, built on the public functions.
 
-`windowed` has those that aggregate; most other files here are an application, or a base class of
-several. `quiet_session` starts Spark. `records` finds and makes the input of applications,
-`tpch_tables` that of one of them, and `main_job` is the job of `skewless demo`.
+Read `computation` first: the base class of all. `windowed` has those that aggregate, `self_join`
+the one that joins, and `main_job` is the job of `skewless demo`. `records` finds and makes their
+input, and `quiet_session` starts Spark.
 """

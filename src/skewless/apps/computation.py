@@ -1,4 +1,4 @@
-"""The base classes of computations on Spark, as a batch or on a stream, and where they write."""
+"""The base class of applications on Spark, as a batch or on a stream, and where they write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,11 +17,9 @@ from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from skewless.plumbing.arguments import text
 from skewless.spark import records as spark_records
-from skewless.spark.aggregation.choosing import FORMS
 from skewless.spark.aggregation.windows import WINDOW, microseconds
 from skewless.spark.columns import quoted
 from skewless.spark.routing.route import DEFAULT_STRATEGY
-from skewless.spark.state.arguments import moving_strategy
 from skewless.strategy import AnyStrategy
 from skewless.workloads.trace import is_remote
 
@@ -29,13 +27,15 @@ from skewless.workloads.trace import is_remote
 BATCH = "skewless_batch"
 _OURS = (".parquet", ".crc", "_SUCCESS")
 _LOOK_EVERY_S = 0.1
-#: What is read: a DataFrame, or several of them.
-Records = TypeVar("Records")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computation(ABC, Generic[Records]):
+class Application(ABC):
     """Something that is computed from records with keys, in a batch or on a stream.
+
+    The columns of the records may have any names. A subclass has one field for each column that it
+    reads: the field is the role of the column, and its value is the name of the column. The results
+    have the names of the roles.
 
     Parameters
     ----------
@@ -48,6 +48,10 @@ class Computation(ABC, Generic[Records]):
         Of the routing; None: see `aggregate`.
     """
 
+    #: The fields that name columns, in the order of the columns.
+    roles: ClassVar[tuple[str, ...]] = ()
+    #: Those whose columns hold numbers.
+    numbers: ClassVar[tuple[str, ...]] = ()
     #: The columns of the results that rank them, the largest first.
     ranks: ClassVar[tuple[str, ...]] = ()
 
@@ -55,30 +59,33 @@ class Computation(ABC, Generic[Records]):
     workers: int | None = None
     seed: int | None = None
 
+    def __post_init__(self) -> None:
+        for option, names in self.columns().items():
+            for name in names:
+                text(name, option, "the name of a column")
+
     def columns(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the columns that are read, by option."""
-        return {}
+        found = {role: getattr(self, role) for role in self.roles}
+        return {f"--{role}": (name,) for role, name in found.items() if name is not None}
 
     @property
-    @abstractmethod
     def about(self) -> tuple[str, ...]:
-        """The columns of the results that identify a row."""
+        """The columns of the results that identify a row; all others are numbers."""
+        return (WINDOW, self.roles[0])
 
     @property
-    @abstractmethod
     def mode(self) -> str:
         """How a stream is written: "complete" or "append"."""
+        return "append"
 
     @abstractmethod
-    def compute(self, records: Records, ledger: str | None = None) -> DataFrame:
+    def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return all results, before `choose`."""
 
     def choose(self, found: DataFrame) -> DataFrame:
         """Return the results that the user asked for; `found` is never a stream."""
         return found
-
-    def require_stream(self) -> None:
-        """Raise ValueError if this cannot be computed on a stream."""
 
     def batch_column(self) -> str | None:
         """Return the column that numbers micro-batches; None: each replaces the rest.
@@ -94,7 +101,7 @@ class Computation(ABC, Generic[Records]):
             )
         return BATCH
 
-    def of(self, records: Records) -> DataFrame:
+    def of(self, records: DataFrame) -> DataFrame:
         """Return the results of a batch."""
         return self.choose(self.compute(records))
 
@@ -106,7 +113,7 @@ class Computation(ABC, Generic[Records]):
 
     def stream(
         self,
-        records: Records,
+        records: DataFrame,
         output: str,
         checkpoint: str,
         progress: Callable[[int], None] = lambda done: None,
@@ -117,72 +124,26 @@ class Computation(ABC, Generic[Records]):
         checkpoint. `progress` gets the number of finished micro-batches. The returned query has
         ended; its progress has the times of the micro-batches.
         """
-        self.require_stream()
         column = self.batch_column()
         found = self.compute(records, ledger_beside(checkpoint))
-        complete = column is None
-
-        def write(rows: DataFrame, batch: int) -> None:
-            # A batch that runs again replaces what it wrote before.
-            where = output if complete else f"{output}/{column}={batch}"
-            self.choose(rows).write.mode("overwrite").parquet(where)
-            progress(batch + 1)
-
-        return finish(
-            found.writeStream.outputMode(self.mode)
-            .option("checkpointLocation", checkpoint)
-            .foreachBatch(write)
-            .trigger(availableNow=True)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Application(Computation[DataFrame]):
-    """A computation over one table of records, whose columns may have any names.
-
-    A subclass has one field for each column that it reads: the field is the role of the column, and
-    its value is the name of the column. The results have the names of the roles.
-    """
-
-    #: The fields that name columns, in the order of the columns.
-    roles: ClassVar[tuple[str, ...]] = ()
-    #: Those whose columns hold numbers.
-    numbers: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        for option, names in self.columns().items():
-            for name in names:
-                text(name, option, "the name of a column")
-
-    def columns(self) -> dict[str, tuple[str, ...]]:
-        """Return the names of the columns that are read, by option."""
-        found = {role: getattr(self, role) for role in self.roles}
-        return {f"--{role}": (name,) for role, name in found.items() if name is not None}
-
-    @property
-    def about(self) -> tuple[str, ...]:
-        """The columns of the results that identify a row."""
-        return (WINDOW, self.roles[0])
+        return write_stream(found, self.mode, output, checkpoint, progress, column, self.choose)
 
     def read(self, records: DataFrame) -> DataFrame:
         """Return the columns that are read, under the names of their roles.
 
         Some formats only hold texts: these become numbers and times where a role needs them.
         """
+        names = {role: getattr(self, role) for role in self.roles}
         chosen = []
-        for role in self.roles:
-            name = getattr(self, role)
-            if name is not None:
-                chosen.append(self._typed(records, role, name).alias(role))
+        for role, name in names.items():
+            if name is None:
+                continue
+            spark_records.Records.of(records).existing(name, f"--{role}")
+            column = as_time(records, name) if role == "time" else F.col(quoted(name))
+            if role in self.numbers and isinstance(records.schema[name].dataType, StringType):
+                column = column.cast("double")
+            chosen.append(column.alias(role))
         return records.select(*chosen)
-
-    def _typed(self, records: DataFrame, role: str, name: str) -> Column:
-        spark_records.Records.of(records).existing(name, f"--{role}")
-        if role == "time":
-            return as_time(records, name)
-        column = F.col(quoted(name))
-        is_text = isinstance(records.schema[name].dataType, StringType)
-        return column.cast("double") if is_text and role in self.numbers else column
 
 
 def as_time(records: DataFrame, name: str) -> Column:
@@ -194,9 +155,8 @@ def as_time(records: DataFrame, name: str) -> Column:
     if isinstance(kind, StringType):
         # Spark would take a text of four digits for a year, and refuse longer ones.
         seconds = column.try_cast("double")
-        return F.when(seconds.isNotNull(), seconds.cast("timestamp")).otherwise(
-            column.cast("timestamp")
-        )
+        is_number = seconds.isNotNull()
+        return F.when(is_number, seconds.cast("timestamp")).otherwise(column.cast("timestamp"))
     return column.cast("timestamp")
 
 
@@ -212,14 +172,33 @@ def require_duration(option: str, duration: str | None, least: int = 0) -> None:
         raise ValueError(f"{option} must be {'above' if least else 'at least'} 0, not {duration!r}")
 
 
-def require_whole_keys(strategy: str | AnyStrategy) -> None:
-    """Raise ValueError unless a strategy keeps each key on one worker; the forms do not."""
-    if isinstance(strategy, str) and strategy in FORMS:
-        raise ValueError(
-            f"--strategy: {strategy!r} is for applications that aggregate, and this one joins: "
-            "use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
-        )
-    moving_strategy(strategy)
+def write_stream(
+    found: DataFrame,
+    mode: str,
+    output: str,
+    checkpoint: str,
+    progress: Callable[[int], None],
+    column: str | None,
+    choose: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> StreamingQuery:
+    """Run a stream until there is nothing left to read; write its results as Parquet.
+
+    A micro-batch has its own folder, named by its number in this column, or replaces the rest if
+    there is no column. `progress` gets the number of finished ones.
+    """
+
+    def write(rows: DataFrame, batch: int) -> None:
+        # A batch that runs again replaces what it wrote before.
+        where = output if column is None else f"{output}/{column}={batch}"
+        choose(rows).write.mode("overwrite").parquet(where)
+        progress(batch + 1)
+
+    return finish(
+        found.writeStream.outputMode(mode)
+        .option("checkpointLocation", checkpoint)
+        .foreachBatch(write)
+        .trigger(availableNow=True)
+    )
 
 
 def finish(writer: DataStreamWriter) -> StreamingQuery:
@@ -271,7 +250,5 @@ def require_writable(output: str, going_on: bool) -> None:
 
 def json_lines(results: DataFrame) -> Iterator[str]:
     """Yield every result as Spark writes it in JSON, with its nulls."""
-    for row in results.select(
-        F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
-    ).toLocalIterator():
-        yield row[0]
+    lines = results.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
+    return (row[0] for row in lines.toLocalIterator())

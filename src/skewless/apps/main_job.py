@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.aggregations import Count
-from skewless.apps.computation import finish
+from skewless.apps.computation import write_stream
 from skewless.apps.records.generated import SCHEMA
 from skewless.arrays import Ints
 from skewless.metrics import imbalance
@@ -24,7 +25,11 @@ from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.ledger.ledger import Ledger
 
-_ORDER = [("start", "ascending"), ("word", "ascending")]
+#: Files of a micro-batch: each is read by another source.
+N_FILES = 4
+#: How long a window is, and how late a record may be.
+WINDOW_LENGTH = "60 seconds"
+_OF_A_BATCH = ("batch", "records", "imbalance", "replication")
 
 
 @dataclass(frozen=True)
@@ -50,19 +55,15 @@ class MainJob:
     """The job: words per window, each word scored by a model that is loaded first."""
 
     words: Path  # the folder with the files of the stream
-    n_files: int = 4  # files per micro-batch
     n_workers: int = 8  # workers that look up and count
     lookup_us: int = 0  # what a record costs, in microseconds
     load_us: int = 0  # what a word costs each worker that has it in a micro-batch, in microseconds
-    # The length of a window, and how late a record may be.
-    window: str = "60 seconds"
-    watermark: str = "60 seconds"
     seed: int = 0  # of the routing
 
     def plain(self, spark: SparkSession) -> pa.Table:
         """Return the result of plain Spark over all files as one batch: the truth."""
         words = spark.read.schema(SCHEMA).parquet(str(self.words))
-        counted = words.groupBy(F.window("ts", self.window), "word").count()
+        counted = words.groupBy(F.window("ts", WINDOW_LENGTH), "word").count()
         return _sorted(counted.withColumnRenamed("count", "n"))
 
     def stream(
@@ -78,39 +79,37 @@ class MainJob:
         """
         words = (
             spark.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", self.n_files)
+            .option("maxFilesPerTrigger", N_FILES)
             .parquet(str(self.words))
         )
         counted = aggregate(
             words,
             "word",
             {"n": CountLookedUp(lookup_us=self.lookup_us, load_us=self.load_us)},
-            window=("ts", self.window),
-            watermark=self.watermark,
+            window=("ts", WINDOW_LENGTH),
+            watermark=WINDOW_LENGTH,
             strategy=strategy,
             workers=self.n_workers,
             seed=self.seed,
             ledger=str(folder / "ledger"),
             mode="update",
         )
-        results = folder / "results"
-
-        def write(rows: DataFrame, batch: int) -> None:
-            # Overwrites, so that a batch that runs again is not counted twice.
-            rows.write.mode("overwrite").parquet(str(results / f"batch={batch}"))
-            progress(batch + 1)
-
-        query = finish(
-            counted.writeStream.outputMode("update")
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .foreachBatch(write)
-            .trigger(availableNow=True)
-        )
-        updates = spark.read.parquet(str(results))
+        results = str(folder / "results")
+        checkpoint = str(folder / "checkpoint")
+        query = write_stream(counted, "update", results, checkpoint, progress, "batch")
+        updates = spark.read.parquet(results)
         # The last row of a window and a word counts.
         latest = updates.groupBy(WINDOW, "word").agg(F.max_by("n", "batch").alias("n"))
-        batches = _batches(query.recentProgress, folder / "ledger", self.n_workers)
-        return JobRun(strategy, tuple(batches), _sorted(latest))
+        return JobRun(strategy, tuple(self._batches(query, folder / "ledger")), _sorted(latest))
+
+    def _batches(self, query: StreamingQuery, ledger: Path) -> Iterator[tuple[float, BatchBalance]]:
+        """Yield the micro-batches that had records: times from Spark, the rest from the ledger."""
+        for event in query.recentProgress:
+            if event["numInputRows"]:
+                seconds = event["durationMs"]["triggerExecution"] / 1000
+                balance = read_balance(Ledger(str(ledger)), event["batchId"], self.n_workers)
+                assert balance is not None  # the stream has ended, so all reports are there
+                yield seconds, balance
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +119,6 @@ class JobRun:
     strategy: str
     batches: tuple[tuple[float, BatchBalance], ...]  # seconds, and how records were spread
     result: pa.Table
-
-    @property
-    def loads(self) -> list[int]:
-        """Records per worker over the whole stream."""
-        each = [[worker.records for worker in balance.workers] for _, balance in self.batches]
-        loads: list[int] = np.sum(each, axis=0).tolist()
-        return loads
 
     def n_differences(self, truth: pa.Table) -> int:
         """Count the rows that are in one result and not in the other; 0: they are equal."""
@@ -143,26 +135,22 @@ class JobRun:
         seconds = [took for took, _ in self.batches]
         balances = [balance for _, balance in self.batches]
         records = sum(balance.records for balance in balances)
+        each = [[worker.records for worker in balance.workers] for balance in balances]
+        loads = np.sum(each, axis=0).tolist()  # over the whole stream
         known = [b.replication for b in balances if b.replication is not None]
         return {
             "strategy": self.strategy,
             "records": records,
             "records_per_second": records / sum(seconds),
             "batch_seconds": float(np.median(seconds)),
-            "loads": self.loads,
-            "imbalance": imbalance(self.loads),
+            "loads": loads,
+            "imbalance": imbalance(loads),
             "batch_imbalance": float(np.mean([balance.imbalance for balance in balances])),
             "batch_replication": float(np.mean(known)) if known else None,
             "differences": self.n_differences(truth),
             "rows": truth.num_rows,
             "batches": [
-                {
-                    "batch": balance.batch,
-                    "records": balance.records,
-                    "seconds": took,
-                    "imbalance": balance.imbalance,
-                    "replication": balance.replication,
-                }
+                {"seconds": took} | {name: getattr(balance, name) for name in _OF_A_BATCH}
                 for took, balance in self.batches
             ],
         }
@@ -171,17 +159,5 @@ class JobRun:
 def _sorted(counted: DataFrame) -> pa.Table:
     """Return the rows in a fixed order, with a schema that does not depend on the engine."""
     flat = counted.select(F.col("window.start").alias("start"), "word", "n").toArrow()
-    flat = flat.sort_by(_ORDER).combine_chunks()
+    flat = flat.sort_by([("start", "ascending"), ("word", "ascending")]).combine_chunks()
     return pa.table(flat.columns, names=flat.column_names)
-
-
-def _batches(
-    progress: Sequence[Any], ledger: Path, n_workers: int
-) -> Iterator[tuple[float, BatchBalance]]:
-    """Yield the micro-batches that had records: times from Spark, the balance from the ledger."""
-    for event in progress:
-        if event["numInputRows"]:
-            seconds = event["durationMs"]["triggerExecution"] / 1000
-            balance = read_balance(Ledger(str(ledger)), event["batchId"], n_workers)
-            assert balance is not None  # the stream has ended, so all reports are there
-            yield seconds, balance

@@ -8,9 +8,10 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from skewless.apps.computation import Application, require_duration, require_whole_keys
+from skewless.apps.computation import Application, require_duration
 from skewless.spark import join
-from skewless.spark.state.arguments import AUTO
+from skewless.spark.aggregation.choosing import FORMS
+from skewless.spark.state.arguments import AUTO, moving_strategy
 from skewless.strategy import AnyStrategy
 
 
@@ -26,12 +27,9 @@ class SelfJoin(Application):
 
     Parameters
     ----------
-    symbol, side
-        The columns of a trade: what is traded, and whether it is bought or sold.
-    trader
-        The column with the trader: only pairs of the same trader are returned. None: all pairs.
-    time
-        The column with the time of a trade.
+    symbol, side, trader, time
+        The columns of a trade: what is traded, whether it is bought or sold, by whom, and when.
+        With a trader, only pairs of the same trader are returned.
     within
         How far apart the trades of a pair may be.
     watermark
@@ -60,17 +58,17 @@ class SelfJoin(Application):
         super().__post_init__()
         require_duration("--within", self.within, least=1)
         require_duration("--watermark", self.watermark)
-        require_whole_keys(self.strategy)
+        if isinstance(self.strategy, str) and self.strategy in FORMS:
+            raise ValueError(
+                f"--strategy: {self.strategy!r} is for applications that aggregate, and this one "
+                "joins: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
+            )
+        moving_strategy(self.strategy)
 
     @property
     def about(self) -> tuple[str, ...]:
         """The columns by which pairs are counted."""
-        return ("symbol", *(["trader"] if self.trader is not None else []))
-
-    @property
-    def mode(self) -> str:
-        """How a stream is written: each pair once."""
-        return "append"
+        return ("symbol",) if self.trader is None else ("symbol", "trader")
 
     def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return the pairs: the symbol, the trader, and the side and time of both trades."""

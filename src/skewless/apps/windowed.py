@@ -1,4 +1,7 @@
-"""Applications that aggregate by key, or by window and key."""
+"""Applications that aggregate by key, or by window and key.
+
+`docs/applications.md` says which figures of which papers are measured with each.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,11 @@ class Windowed(Application):
         """
         return "complete" if self.watermark is None else "append"
 
+    @property
+    def ranks(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The first of the results."""
+        return tuple(self.aggs)[:1]
+
     def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return a row per key, or per window and key."""
         return self.aggregated(self.read(records), self.roles[0], ledger)
@@ -85,19 +93,24 @@ class Windowed(Application):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Crowded(Windowed):
+    """One whose results are only keys with at least `least` of what ranks them."""
+
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self.least, "--least", least=0)
+
+    def choose(self, found: DataFrame) -> DataFrame:
+        """Return the keys that have enough."""
+        return found.where(F.col(self.ranks[0]) >= self.least)
+
+
 @dataclass(frozen=True)
 class WordCount(Windowed):
-    """How many records each key has, or each window and key.
-
-    Parameters
-    ----------
-    key
-        The columns that are the key.
-
-    References
-    ----------
-    PStream, section 6.1, figures 16 to 18; Dalton, section 5, figures 7 to 9; Mixed, figure 14a.
-    """
+    """How many records each key has, or each window and key; `key` are its columns."""
 
     key: tuple[str, ...]
 
@@ -120,11 +133,6 @@ class WordCount(Windowed):
         """The counts, under a name that is not in the key."""
         return {"count" if "count" not in self.key else "n": aggregations.count()}
 
-    @property
-    def ranks(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The column with the counts: the largest come first."""
-        return tuple(self.aggs)
-
     def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return the counts; the columns of the key keep their names."""
         if self.time is not None and self.time in records.columns:
@@ -138,16 +146,7 @@ class Vwap(Windowed):
 
     A row has the symbol, the VWAP, the traded volume and the number of trades. A trade without a
     price or a size counts as a trade but not in the VWAP. Its size, if it has one, counts in the
-    volume.
-
-    Parameters
-    ----------
-    symbol, price, size
-        The columns of a trade.
-
-    References
-    ----------
-    PStream, section 6.1 (applications); figures 19 to 21.
+    volume. The fields name the columns of a trade.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("symbol", "price", "size", "time")
@@ -176,15 +175,9 @@ class Hashtags(Windowed):
         The column with one hashtag per record instead, without its `#`.
     top
         Only this many of the most used hashtags, in each window if there are windows; None: all.
-
-    References
-    ----------
-    PStream, section 6.1 (applications); figures 22 to 24. The hashtags of Dalton's figures 7 and 8
-    and of Pd-Stream's figures 9 and 11 are counted in the same way.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("text", "hashtag", "time")
-    ranks: ClassVar[tuple[str, ...]] = ("count",)
     aggs: ClassVar[Mapping[str, Any]] = {"count": aggregations.count()}
 
     text: str | None = None
@@ -219,40 +212,22 @@ class Hashtags(Windowed):
 
 
 @dataclass(frozen=True)
-class RoadCondition(Windowed):
-    """The distinct vehicles and the mean speed per cell and period.
+class RoadCondition(Crowded):
+    """The distinct vehicles and the mean speed per cell and period, `window`.
 
     Many vehicles mean a crowded road, and a jam if they are slow. A vehicle that is in a cell twice
-    in a period counts once. The mean speed is that of the records.
-
-    Parameters
-    ----------
-    cell, vehicle, speed
-        The columns of a position: the cell of the map, the vehicle, and its speed. If the vehicle
-        is None, positions are counted instead.
-    least
-        Only cells with at least this many vehicles, or positions.
-    time, window
-        The column with the time of a position, and the length of a period.
-
-    References
-    ----------
-    PStream, section 6.1 (applications); figures 25 to 27. The paper counts vehicles; the mean speed
-    is ours.
+    in a period counts once. The mean speed is that of the records. The fields name the columns of
+    a position. If the vehicle is None, positions are counted instead.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("cell", "vehicle", "speed", "time")
     numbers: ClassVar[tuple[str, ...]] = ("speed",)
+
     cell: str = "cell"
     vehicle: str | None = "vehicle"
     speed: str = "speed"
-    least: int = 1
     time: str | None = field(default="ts", kw_only=True)
     window: str | None = field(default="5 minutes", kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole(self.least, "--least", least=0)
 
     @property
     def aggs(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -262,38 +237,16 @@ class RoadCondition(Windowed):
         counted = many if known else {"positions": aggregations.count()}
         return {**counted, "speed": aggregations.mean("speed")}
 
-    @property
-    def ranks(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The fullest cells come first."""
-        return tuple(self.aggs)[:1]
-
-    def choose(self, found: DataFrame) -> DataFrame:
-        """Return the crowded cells."""
-        return found.where(F.col(self.ranks[0]) >= self.least)
-
 
 @dataclass(frozen=True)
-class DdosFlows(Windowed):
+class DdosFlows(Crowded):
     """The flows of each source address, and the distinct destinations among them.
 
     An address that floods one destination has many flows and few destinations; one that scans a
-    network has about as many of both.
-
-    Parameters
-    ----------
-    source, destination
-        The columns of a flow: the address that it comes from, and the one that it goes to.
-    least
-        Only sources with at least this many flows, in a window if there are windows.
-
-    References
-    ----------
-    Pd-Stream, section VI (data set DS); figures 9 and 11. The paper routes flows by their source
-    address and does not say what is computed; these two results are ours.
+    network has about as many of both. The fields name the columns of a flow.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("source", "destination", "time")
-    ranks: ClassVar[tuple[str, ...]] = ("flows",)
     aggs: ClassVar[Mapping[str, Any]] = {
         "flows": aggregations.count(),
         "destinations": aggregations.distinct("destination"),
@@ -301,12 +254,3 @@ class DdosFlows(Windowed):
 
     source: str = "source"
     destination: str = "destination"
-    least: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole(self.least, "--least", least=0)
-
-    def choose(self, found: DataFrame) -> DataFrame:
-        """Return the sources with many flows."""
-        return found.where(F.col("flows") >= self.least)

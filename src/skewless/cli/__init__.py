@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 # Each module adds its commands to the application.
-from skewless.cli import (  # noqa: F401
-    checking,
-    compiling,
-    demo,
-    listing,
-    live,
-    simulating,
-    tuning,
-)
+from skewless.cli import compiling, demo, listing, live, simulating, tuning  # noqa: F401
 from skewless.cli.application import app
 from skewless.cli.applications import commands  # noqa: F401
 from skewless.cli.diagnosing import keys, logs  # noqa: F401

@@ -8,8 +8,15 @@ from typing import Any
 from rich.table import Table
 
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input, stopped
-from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
+from skewless.cli.application import (
+    app,
+    needing_bokeh,
+    refusing_bad_input,
+    require_spark,
+    scratch_folder,
+    spark_session,
+    stopped,
+)
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, number_table, print_json, progress_bar, small_bars
 from skewless.plumbing.arguments import seed_number, whole
@@ -43,11 +50,11 @@ def demo(
     `shuffle` is round-robin.
     """
     with needing_bokeh():
-        from skewless.dashboard.job_report import equality, job_document
+        from skewless.dashboard.comparison import equality, job_document
         from skewless.dashboard.page_style import write_document
     require_spark()
-    from skewless.apps.main_job import MainJob
-    from skewless.apps.records.generated import DriftingWords
+    from skewless.apps.main_job import N_FILES, WINDOW_LENGTH, MainJob
+    from skewless.apps.records.generated import N_PERIODS, write_generated
 
     with refusing_bad_input():
         names = [one.name for one in reading.strategies(strategy, {})]
@@ -55,15 +62,13 @@ def demo(
         whole(work_us, "--work-us", most=_LONGEST_US)
         whole(load_us, "--load-us", most=_LONGEST_US)
         whole(batches, "--batches", least=1, most=_MOST_BATCHES)
-        n_records = reading.count(records, "--records", least=1, most=_MOST_RECORDS)
-        words = DriftingWords(
-            n_records=n_records, n_batches=batches, seed=seed_number(seed, "--seed")
-        )
+        n_records = reading.count(records, "--records", N_FILES * batches, _MOST_RECORDS)
+        seed_number(seed, "--seed")
         reading.file_to_write(out, "--out")
         logging = log_settings(event_log)
     about = (
-        f"{words.n_records:,} words in {batches} micro-batches; the hot words change "
-        f"{words.n_periods - 1} times. Words per window of {MainJob.window} are scored and counted "
+        f"{n_records:,} words in {batches} micro-batches; the hot words change "
+        f"{N_PERIODS - 1} times. Words per window of {WINDOW_LENGTH} are scored and counted "
         f"by {workers} workers. A worker loads the model of each word that it gets in a "
         f"micro-batch: {load_us:,} µs. Each record then takes {work_us} µs. Both are sleeps."
     )
@@ -75,7 +80,8 @@ def demo(
         def step(text: str) -> None:
             bar.update(steps, description=text, advance=1)
 
-        words.write(scratch / "words")
+        shape = {"n_files": N_FILES, "seconds": 360, "seed": seed}
+        write_generated("words", scratch / "words", n_records, n_batches=batches, **shape)
         step("starting Spark")
         with spark_session(
             f"local[{workers}]",
@@ -84,16 +90,13 @@ def demo(
             # Few partitions are enough to merge: each has its own state to write.
             **{"spark.sql.shuffle.partitions": "2"} | logging,
         ) as spark:
-            job = MainJob(scratch / "words", words.n_files, workers, work_us, load_us, seed=seed)
+            job = MainJob(scratch / "words", workers, work_us, load_us, seed)
             step("counting with plain Spark")
             truth = job.plain(spark)
             step("warming up")
-            few = DriftingWords(n_records=words.n_files * 100, n_batches=1, seed=seed)
-            few.write(scratch / "few")
+            write_generated("words", scratch / "few", N_FILES * 100, n_batches=1, **shape)
             # Otherwise the first strategy would pay for the warm-up of Java.
-            MainJob(scratch / "few", words.n_files, workers).stream(
-                spark, names[0], scratch / "warm"
-            )
+            MainJob(scratch / "few", workers).stream(spark, names[0], scratch / "warm")
             runs = []
             for number, name in enumerate(names):
                 step(name)

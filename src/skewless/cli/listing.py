@@ -1,34 +1,26 @@
-"""`skewless strategies` and `skewless workloads`: list what is registered."""
+"""`skewless strategies`, `workloads` and `check`: list what is registered, and test a strategy."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.table import Table
 
-from skewless.cli.application import app
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json
 
+#: Tampered states to try: enough to find an index that is not checked.
+_TAMPERED = 60
 
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().splitlines()[0]
 
-
-def _describe(cls: type[Any]) -> dict[str, Any]:
+def _described(cls: type[Any]) -> dict[str, Any]:
     from skewless import parameters
-    from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
-    strategy = cls()
-    abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales, "weigh": Weighs}
-    return {
-        "name": cls.name,
-        "summary": _first_line(cls),
-        "family": strategy.traits.family,
-        "fan_out": strategy.traits.fan_out,
-        "decides": strategy.traits.decides,
-        "abilities": [name for name, kind in abilities.items() if isinstance(strategy, kind)],
-        "parameters": parameters.defaults(cls),
-    }
+    summary = (cls.__doc__ or "").strip().splitlines()[0]
+    return {"name": cls.name, "summary": summary, "parameters": parameters.defaults(cls)}
 
 
 def _show(rows: list[dict[str, Any]], headings: dict[str, str], as_json: bool) -> None:
@@ -50,20 +42,60 @@ def _show(rows: list[dict[str, Any]], headings: dict[str, str], as_json: bool) -
 def list_strategies(as_json: AsJson = False) -> None:
     """List the strategies with their parameters."""
     from skewless import registry
+    from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
+    abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales, "weigh": Weighs}
+    rows = []
+    for name in registry.names():
+        strategy = registry.get(name)()
+        traits = {one: getattr(strategy.traits, one) for one in ("family", "fan_out", "decides")}
+        able = [ability for ability, kind in abilities.items() if isinstance(strategy, kind)]
+        rows.append(_described(type(strategy)) | traits | {"abilities": able})
     headings = {"strategy": "name", "family": "family", "workers per key": "fan_out"}
     headings |= {"what it does": "summary", "parameters": "parameters"}
-    _show([_describe(registry.get(name)) for name in registry.names()], headings, as_json)
+    _show(rows, headings, as_json)
 
 
 @app.command("workloads")
 def list_workloads(as_json: AsJson = False) -> None:
     """List the workloads with their parameters (set them with --with name=value)."""
-    from skewless import parameters, workloads
+    from skewless import workloads
 
     headings = {"workload": "name", "what it is": "summary", "parameters": "parameters"}
-    rows: list[dict[str, Any]] = [
-        {"name": cls.name, "summary": _first_line(cls), "parameters": parameters.defaults(cls)}
-        for cls in workloads.ALL
-    ]
-    _show(rows, headings, as_json)
+    _show([_described(cls) for cls in workloads.ALL], headings, as_json)
+
+
+@app.command()
+def check(
+    strategy: Annotated[str, typer.Argument(help="A name, or module:Class for your own.")],
+    set_: list[str] | None = option(None, "Set a parameter: name=value.", "--set"),
+    as_json: AsJson = False,
+) -> None:
+    """Check a strategy against the contract; the exit code is 1 if it breaks a rule."""
+    from skewless.checks import CheckFailed, check_strategy
+    from skewless.checks.tampering import failures_elsewhere
+
+    with refusing_bad_input():
+        settings = reading.pairs(set_ or [], "--set")
+        subject = reading.one_strategy(strategy, settings, "STRATEGY")
+    try:
+        passed = check_strategy(subject)
+    except CheckFailed as error:
+        raise stopped(str(error), 1) from None
+    for name in passed:
+        _tell(name.replace("_", " "), as_json)
+    unsafe = failures_elsewhere([subject], _TAMPERED)
+    if unsafe:
+        raise stopped(
+            f"a tampered state from a file is accepted, and then: {unsafe[0]}. Give the state "
+            "a method `check(fresh)` that refuses it; see skewless.state",
+            1,
+        )
+    _tell(f"{_TAMPERED} tampered states are refused or safe", as_json)
+
+
+def _tell(passed: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"check": passed, "passed": True})
+    else:
+        print(f"passed  {passed}")

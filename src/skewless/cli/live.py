@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.needs import needing_bokeh, needing_spark
+from skewless.cli.application import app, needing_bokeh, needing_spark, refusing_bad_input
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
 from skewless.plumbing.arguments import path_text, whole
@@ -65,7 +64,11 @@ def dashboard(
             tempfile.TemporaryDirectory(prefix="skewless-") as folder,
         ):
             if not no_browser:
-                webbrowser.open(_leading_to(address, Path(folder)))
+                # Every user of the machine can read the browser's command line, so the browser gets
+                # a private page that leads on to the address.
+                page = Path(folder, "live-page.html")
+                write_private(page, f'<meta http-equiv="refresh" content="0; url={address}">\n')
+                webbrowser.open(page.as_uri())
             while True:
                 time.sleep(1.0)
 
@@ -88,13 +91,3 @@ def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Ite
         where = sys.stderr if beside_results else sys.stdout
         print(f"The live page: {page.address}", file=where, flush=True)
         yield page.address
-
-
-def _leading_to(address: str, folder: Path) -> str:
-    """Write a private page that leads on to an address; return the address of that page.
-
-    Every user of the machine can read the command line of the browser that opens it.
-    """
-    page = folder / "live-page.html"
-    write_private(page, f'<meta http-equiv="refresh" content="0; url={address}">\n')
-    return page.as_uri()

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skewless.plumbing.arguments import path_text, shown, whole, whole_number
 
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from skewless.simulator import Event, Sync
     from skewless.strategy import AnyStrategy
 
-#: The help of the option that `strategies` reads.
+#: The help of options that several commands have.
+INPUT = "A file or folder: Parquet, CSV, JSON lines or text."
+FORMAT = "parquet, csv, jsonl or text; auto uses the file name."
+DELIMITER = (
+    r"The character between the columns of CSV files, like ';' or '\t'; auto: a comma, and a tab "
+    "for .tsv."
+)
 STRATEGIES = "Names separated by commas; 'all' and module:Class, for your own, may be among them."
-_YES = ("true", "yes", "on", "1")
-_NO = ("false", "no", "off", "0")
 
 
 def pairs(texts: list[str], option: str) -> dict[str, str]:
@@ -68,7 +72,7 @@ def file_to_write(path: Path, option: str) -> Path:
 
 
 #: How messages about files begin, and the option of `diagnose` that replaces it.
-_OF_INPUT = {
+OF_INPUT = {
     **{"trace: path": "--input", "trace: key": "--key", "trace: limit": "--limit"},
     **{"trace: format": "--format", "trace: delimiter": "--delimiter"},
     **{"trace:": "--input:", "format ": "--format "},
@@ -86,13 +90,10 @@ _OF_SIMULATOR = {
 _OF_WORKLOAD = {"z": "--zipf", "n_keys": "--keys", "n_records": "--records"}
 
 
-def by_options(message: str, workload: str, settings: Mapping[str, str]) -> str:
-    """Return a message that names the option instead of the parameter that it sets.
+def of_simulator(workload: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return how messages of the simulator begin, and the option that replaces it.
 
     `settings` are the parameters that --with sets by name.
-
-    >>> by_options("zipf: z must be a number", "zipf", {})
-    '--zipf must be a number'
     """
     options = dict(_OF_SIMULATOR)
     if workload != "trace":
@@ -100,38 +101,34 @@ def by_options(message: str, workload: str, settings: Mapping[str, str]) -> str:
         for name, option in _OF_WORKLOAD.items():
             if name not in settings:
                 options[f"{workload}: {name} "] = f"{option} "
-    return _by_beginning(message, options)
-
-
-def _by_beginning(message: str, options: Mapping[str, str]) -> str:
-    """Return a message with its beginning replaced; the longest match counts."""
-    for beginning in sorted(options, key=len, reverse=True):
-        if message.startswith(beginning):
-            return options[beginning] + message[len(beginning) :]
-    return message
+    return options
 
 
 @contextlib.contextmanager
-def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Make errors and warnings name options; print each warning as one line."""
+def naming(options: Mapping[str, str]) -> Iterator[None]:
+    """Make errors and warnings name options by these beginnings; print warnings as one line each.
+
+    >>> with naming(of_simulator("zipf", {})):
+    ...     raise ValueError("zipf: z must be a number")
+    Traceback (most recent call last):
+    ValueError: --zipf must be a number
+    """
+
+    def by_options(message: str) -> str:
+        for beginning in sorted(options, key=len, reverse=True):  # the longest match counts
+            if message.startswith(beginning):
+                return options[beginning] + message[len(beginning) :]
+        return message
+
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
             yield
     except (ValueError, OSError) as error:
-        raise ValueError(by_options(str(error), workload, settings)) from None
+        raise ValueError(by_options(str(error))) from None
     for warning in said:
-        line = by_options(" ".join(str(warning.message).split()), workload, settings)
+        line = by_options(" ".join(str(warning.message).split()))
         print(f"skewless: {line}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def naming_input() -> Iterator[None]:
-    """Let errors about the files of --input name that option."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise ValueError(_by_beginning(str(error), _OF_INPUT)) from None
 
 
 def events(texts: list[str]) -> list[Event]:
@@ -163,25 +160,24 @@ def sync(text: str, n_sources: int) -> Sync | None:
     if "=" not in text:
         interval = count(text, "--sync")
         return Sync(interval) if interval else None
-    settings: dict[str, object] = dict(pairs(text.split(","), "--sync"))
+    settings: dict[str, Any] = dict(pairs(text.split(","), "--sync"))
     if "interval" not in settings:
         raise ValueError(f"--sync needs interval=RECORDS, not {shown(text)}")
-    if isinstance(delays := settings.get("delay"), str) and "/" in delays:
-        settings["delay"] = delays.split("/")
-    if isinstance(adaptive := settings.get("adaptive"), str):
-        if adaptive.lower() not in _YES + _NO:
-            raise ValueError(f"--sync: adaptive must be yes or no, not {shown(adaptive)}")
-        settings["adaptive"] = adaptive.lower() in _YES
-    for name in settings:
-        if name not in parameters.names(Sync):
-            raise ValueError(
-                f"--sync: {parameters.nearest(name, parameters.names(Sync), 'setting')}"
-            )
-    if not settings.get("adaptive") and settings.keys() & {"shortest", "longest"}:
+    if "adaptive" not in settings and settings.keys() & {"shortest", "longest"}:
         raise ValueError("--sync: shortest and longest go with adaptive=yes")
-    found = Sync(**settings)  # type: ignore[arg-type]
+    if "/" in settings.get("delay", ""):
+        settings["delay"] = settings["delay"].split("/")
+    found = parameters.make(Sync, settings)
     found.delays(n_sources)
     return found
+
+
+def one_strategy(name: str, settings: dict[str, str], option: str) -> AnyStrategy:
+    """Return a strategy with these settings; refuse several."""
+    found = strategies(name, settings)
+    if len(found) != 1:
+        raise ValueError(f"{option} takes one strategy, not {shown(name)}")
+    return found[0]
 
 
 def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:

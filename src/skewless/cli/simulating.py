@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,8 @@ import typer
 from rich.table import Table
 
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.needs import needing_bokeh
-from skewless.cli.option import option
+from skewless.cli.application import app, needing_bokeh, refusing_bad_input
+from skewless.cli.option import option, shared, taking
 from skewless.cli.screen import AsJson, bytes_text, console, number_table, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.text_tables import seconds_text
@@ -24,15 +24,62 @@ if TYPE_CHECKING:
     from skewless.workloads import Workload
 
 
-#: Options that say what to route, of every command that routes without Spark.
-ZIPF = option(None, "Exponent of the Zipf distribution.")
-KEYS = option(None, "Number of keys, e.g. 1e5.")
-RECORDS = option(None, "Number of records, e.g. 1e6.")
-WORKLOAD = option(None, "A workload by name; see `skewless workloads`.")
-WITH = option(None, "Set a workload parameter: name=value.", "--with")
-TRACE = option(None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records.")
-KEY = option(None, "The trace's key column(s).")
-LIMIT = option(None, "Read at most this many records of the trace.")
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """What to route without Spark: a trace, a named workload, or plain Zipf."""
+
+    zipf: float | None = shared(None, "Exponent of the Zipf distribution.")
+    keys: str | None = shared(None, "Number of keys, e.g. 1e5.")
+    records: str | None = shared(None, "Number of records, e.g. 1e6.")
+    workload: str | None = shared(None, "A workload by name; see `skewless workloads`.")
+    with_: list[str] | None = shared(None, "Set a workload parameter: name=value.", "--with")
+    trace: Path | None = shared(
+        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
+    )
+    key: str | None = shared(None, "The trace's key column(s).")
+    limit: str | None = shared(None, "Read at most this many records of the trace.")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The parameters of the workload that --with sets."""
+        return reading.pairs(self.with_ or [], "--with")
+
+    def naming(self) -> contextlib.AbstractContextManager[None]:
+        """Make errors and warnings about the workload name options."""
+        source = "trace" if self.trace is not None else self.workload or "zipf"
+        return reading.naming(reading.of_simulator(source, self.settings))
+
+    def stream(self, weight: str | None = None) -> Workload:
+        """Return the workload; `weight` is the column of a trace with what a record costs."""
+        from skewless import workloads
+
+        given: dict[str, Any] = {"z": self.zipf, "weight": weight}
+        for name in ("keys", "records", "limit"):
+            text = getattr(self, name)
+            number = None if text is None else reading.count(text, f"--{name}")
+            given[name if name == "limit" else f"n_{name}"] = number
+        given = {name: value for name, value in given.items() if value is not None}
+        settings = self.settings
+        for parameter in settings.keys() & given.keys():
+            raise ValueError(
+                f"--with {parameter}=… cannot be combined with an option that sets it too"
+            )
+        if self.trace is not None:
+            if self.workload is not None or "z" in given or "n_keys" in given:
+                raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
+            n_records = given.pop("n_records", None)
+            given.setdefault("limit", n_records)
+            key = self.key or _words(self.trace, settings)
+            return workloads.make("trace", path=str(self.trace), key=key, **given, **settings)
+        if self.key is not None or "weight" in given or "limit" in given:
+            raise ValueError("--key, --weight and --limit go with --trace FILE")
+        if self.workload == "trace":
+            raise ValueError("give a trace with --trace FILE --key COLUMN")
+        if self.workload is None and self.zipf is None:
+            raise ValueError(
+                "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
+            )
+        return workloads.make(self.workload or "zipf", **given, **settings)
 
 
 def _words(trace: Path, settings: dict[str, str]) -> str:
@@ -43,44 +90,6 @@ def _words(trace: Path, settings: dict[str, str]) -> str:
     if columns_of(str(trace), *given):
         raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
     return "word"
-
-
-def stream_of(
-    name: str | None,
-    trace: Path | None,
-    key: str | None,
-    settings: dict[str, str],
-    counts: dict[str, str | None],
-    options: dict[str, Any],
-) -> Workload:
-    """Return the workload that the options describe: a trace, a named one, or plain Zipf.
-
-    `counts` are the texts of whole numbers by parameter, `options` are other values.
-    """
-    from skewless import workloads
-
-    given = {k: v for k, v in options.items() if v is not None}
-    for k, text in counts.items():
-        if text is not None:
-            given[k] = reading.count(text, f"--{k.removeprefix('n_')}")
-    for parameter in settings.keys() & given.keys():
-        raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
-    if trace is not None:
-        if name is not None or "z" in given or "n_keys" in given:
-            raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
-        columns = {"key": key or _words(trace, settings)}
-        columns |= {k: v for k, v in given.items() if k == "weight"}
-        limit = given.get("limit", given.get("n_records"))
-        return workloads.make("trace", path=str(trace), limit=limit, **columns, **settings)
-    if key is not None or "limit" in given or "weight" in given:
-        raise ValueError("--key, --weight and --limit go with --trace FILE")
-    if name == "trace":
-        raise ValueError("give a trace with --trace FILE --key COLUMN")
-    if name is None and "z" not in given:
-        raise ValueError(
-            "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
-        )
-    return workloads.make(name or "zipf", **given, **settings)
 
 
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
@@ -104,20 +113,14 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
 
 
 @app.command("simulate")
+@taking(StreamOptions)
 def simulate_command(
+    given: StreamOptions,
     strategy: str = option(..., reading.STRATEGIES),
     workers: str = option("16", "Number of workers; several: 16,32."),
     sources: str = option("1", "Number of sources; record i goes to source i mod that number."),
     seed: int = option(0, "Seed of workload and routing."),
-    zipf: float | None = ZIPF,
-    keys: str | None = KEYS,
-    records: str | None = RECORDS,
-    workload: str | None = WORKLOAD,
-    with_: list[str] | None = WITH,
-    trace: Path | None = TRACE,
-    key: str | None = KEY,
     weight: str | None = option(None, "The trace's column with what a record costs."),
-    limit: str | None = LIMIT,
     window: str = option("10000", "Records per window."),
     set_: list[str] | None = option(None, "Set a strategy parameter: name=value.", "--set"),
     capacities: str | None = option(
@@ -165,17 +168,8 @@ def simulate_command(
 
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
-        settings = reading.pairs(with_ or [], "--with")
-        source = "trace" if trace is not None else workload or "zipf"
-    with refusing_bad_input(), reading.naming_options(source, settings):
-        stream = stream_of(
-            workload,
-            trace,
-            key,
-            settings,
-            {"n_keys": keys, "n_records": records, "limit": limit},
-            {"z": zipf, "weight": weight},
-        )
+    with refusing_bad_input(), given.naming():
+        stream = given.stream(weight)
         n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
         seed_number(seed, "--seed")
         records_per_window = reading.count(window, "--window", least=1)
@@ -207,10 +201,9 @@ def simulate_command(
             known = np.ones(n) if speeds is None else speeds
             occurring = require_events(happens, n, stream.n_records)
             Membership(one, known, occurring).require_clock(clock)
-        if windows is not None:
-            reading.file_to_write(windows, "--windows")
-        if page is not None:
-            reading.file_to_write(page, "--page")
+        for path, name in ((windows, "--windows"), (page, "--page")):
+            if path is not None:
+                reading.file_to_write(path, name)
         unaware = [o.name for o in chosen if not isinstance(o, Rescales) or o.traits.ignores_speeds]
         if capacities is not None and unaware:
             typer.echo(f"--capacities: {', '.join(unaware)} treat all workers alike", err=True)
@@ -219,11 +212,11 @@ def simulate_command(
         for one, n, speeds in cells:
             task = bar.add_task(f"{one.name}, {n} workers", total=stream.n_records)
             routed = stream
-            if n > 1 and hasattr(stream, "n_workers") and "n_workers" not in settings:
+            if n > 1 and hasattr(stream, "n_workers") and "n_workers" not in given.settings:
                 # `fluctuation` shifts load between homes, which depend on the workers of the run.
                 routed = dataclasses.replace(stream, n_workers=n)  # type: ignore[type-var]
             # The content of a trace is only read here.
-            with refusing_bad_input(), reading.naming_options(source, settings):
+            with refusing_bad_input(), given.naming():
                 run = simulate(
                     one,
                     routed,
@@ -257,24 +250,18 @@ def simulate_command(
 
 
 #: The columns of the table for people, by their headings.
-_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "workers": lambda row: str(row["workers"]),
-    "imbalance": lambda row: f"{row['imbalance']:.2g}",
-    "replicas / key": lambda row: (
-        f"{'' if row['replication_exact'] else '≈'}{row['replication']:.4f}"
-    ),
-    "window imbalance": lambda row: f"{row['window_imbalance_mean']:.2g}",
-    "window replicas": lambda row: f"{row['window_replication_mean']:.3f}",
-    "makespan": lambda row: f"{row['makespan_ratio']:.3f}",
-    "ns / record": lambda row: f"{row['ns_per_record']:.1f}",
-    "state": lambda row: bytes_text(row["state_bytes"]),
+_COLUMNS = {
+    "workers": "{workers}",
+    "imbalance": "{imbalance:.2g}",
+    "replicas / key": "{about}{replication:.4f}",
+    "window imbalance": "{window_imbalance_mean:.2g}",
+    "window replicas": "{window_replication_mean:.3f}",
+    "makespan": "{makespan_ratio:.3f}",
+    "ns / record": "{ns_per_record:.1f}",
+    "state": "{state}",
 }
-_TIMED: dict[str, Callable[[dict[str, Any]], str]] = {
-    "records / s": lambda row: f"{row['throughput']:,.0f}",
-    "latency": lambda row: seconds_text(row["latency_mean"]),
-    "99 %": lambda row: seconds_text(row["latency_p99"]),
-}
-_FAILED = ("lost", "replayed")
+_TIMED = {"records / s": "{throughput:,.0f}", "latency": "{latency}", "99 %": "{p99}"}
+_FAILED = {"lost": "{lost:,}", "replayed": "{replayed:,}"}
 
 
 def comparison_table(runs: list[Run]) -> Table:
@@ -291,10 +278,15 @@ def comparison_table(runs: list[Run]) -> Table:
     if "throughput" in first:
         columns |= _TIMED
         if any(row[name] for row in rows for name in _FAILED):
-            columns |= {name: lambda row, name=name: f"{row[name]:,}" for name in _FAILED}  # type: ignore[misc]
+            columns |= _FAILED
     table = number_table("strategy", *columns, left="strategy", title=title, title_justify="left")
     for row in rows:
-        table.add_row(row["strategy"], *(text(row) for text in columns.values()))
+        about = "" if row["replication_exact"] else "≈"
+        told = row | {"about": about, "state": bytes_text(row["state_bytes"])}
+        if "throughput" in row:
+            told["latency"] = seconds_text(row["latency_mean"])
+            told["p99"] = seconds_text(row["latency_p99"])
+        table.add_row(row["strategy"], *(form.format_map(told) for form in columns.values()))
     for n, limit in sorted({(row["workers"], row["replication_limit"]) for row in rows}):
         best = (str(n), "0", f"{limit:.4f}", "0", "", "1.000", "", "")
         table.add_row("the limit", *best, style="dim")

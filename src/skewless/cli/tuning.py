@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.option import option
+from skewless.cli.option import option, taking
 from skewless.cli.screen import AsJson, console, number_table, print_json, progress_bar
-from skewless.cli.simulating import (
-    KEY,
-    KEYS,
-    LIMIT,
-    RECORDS,
-    TRACE,
-    WITH,
-    WORKLOAD,
-    ZIPF,
-    stream_of,
-)
+from skewless.cli.simulating import StreamOptions
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number
 
 if TYPE_CHECKING:
@@ -57,28 +45,27 @@ def tried(
     strategy = PStream(time_weight=time_weight)
     state = strategy.start(n_workers, seed)
     settings = state.predictor.settings[0]
-    thresholds, imbalances, replications, costs = [], [], [], []
+    windows = []
     for keys in stream.chunks(seed, window):
         out = np.full(keys.size, -1, np.int32)
         strategy.route(keys, state, out)
         fair = keys.size / n_workers
         slowest = np.bincount(out, minlength=n_workers).max() / fair
         n_pairs = np.unique(np.column_stack((keys, out.astype(np.uint64))), axis=0).shape[0]
-        thresholds.append(float(settings["share"]))
-        imbalances.append(slowest - 1.0)
-        replications.append(n_pairs / np.unique(keys).size)
-        costs.append(slowest + pair_cost * n_pairs / keys.size)
-    if not thresholds:
+        replication = n_pairs / np.unique(keys).size
+        cost = slowest + pair_cost * n_pairs / keys.size
+        windows.append((float(settings["share"]), slowest - 1.0, replication, cost))
+    if not windows:
         raise ValueError("the stream has no records")
-    lowest = float(settings["least"])
+    thresholds, imbalances, replications, costs = np.array(windows).T
     return {
         "time_weight": time_weight,
         "space_weight": 1.0 - time_weight,
-        "f": median(thresholds),
-        "p": median(thresholds) / 2,
-        "f_lowest": min(thresholds),
-        "f_highest": max(thresholds),
-        "at_the_floor": float(np.mean(np.array(thresholds) <= lowest)),
+        "f": float(np.median(thresholds)),
+        "p": float(np.median(thresholds)) / 2,
+        "f_lowest": float(thresholds.min()),
+        "f_highest": float(thresholds.max()),
+        "at_the_floor": float(np.mean(thresholds <= float(settings["least"]))),
         "window_imbalance": float(np.mean(imbalances)),
         "window_replication": float(np.mean(replications)),
         "cost": float(np.mean(costs)),
@@ -86,17 +73,11 @@ def tried(
 
 
 @app.command("tune")
+@taking(StreamOptions)
 def tune_command(
+    given: StreamOptions,
     workers: str = option("16", "Number of workers."),
     seed: int = option(0, "Seed of workload, routing and walk."),
-    zipf: float | None = ZIPF,
-    keys: str | None = KEYS,
-    records: str | None = RECORDS,
-    workload: str | None = WORKLOAD,
-    with_: list[str] | None = WITH,
-    trace: Path | None = TRACE,
-    key: str | None = KEY,
-    limit: str | None = LIMIT,
     window: str = option("10000", "Records per window, at whose end partial results are merged."),
     pair_cost: float = option(
         1.0, "What merging a partial result costs, shared by all workers, in records."
@@ -112,8 +93,6 @@ def tune_command(
     from skewless.strategies.pstream.tuning import tune
 
     with refusing_bad_input():
-        settings = reading.pairs(with_ or [], "--with")
-        source = "trace" if trace is not None else workload or "zipf"
         n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
         n_trials = reading.count(trials, "--trials", least=1, most=1000)
         size = reading.count(window, "--window", least=1)
@@ -121,9 +100,8 @@ def tune_command(
         if not 0 <= pair_cost < float("inf"):
             raise ValueError(f"--pair-cost must be at least 0 and finite, not {pair_cost}")
     found: list[dict[str, float]] = []
-    with refusing_bad_input(), reading.naming_options(source, settings), progress_bar() as bar:
-        counts = {"n_keys": keys, "n_records": records, "limit": limit}
-        stream = stream_of(workload, trace, key, settings, counts, {"z": zipf})
+    with refusing_bad_input(), given.naming(), progress_bar() as bar:
+        stream = given.stream()
         task = bar.add_task("pstream", total=n_trials + 1)
 
         def gain(time_weight: float) -> float:

@@ -18,11 +18,18 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from skewless.dashboard.page_style import GREY, TEXT_STYLE
+from skewless.dashboard.page_style import BLUE, GREY, TEXT_STYLE
 
 # For a light screen; the script of the page sets those of a dark one.
 _PALE, _LINE = "#5d636d", "#dfe2e7"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_AXIS = {
+    **{f"{text}_text_color": _PALE for text in ("axis_label", "major_label")},
+    **{f"{text}_text_font": _FONT for text in ("axis_label", "major_label")},
+    **{f"{text}_text_font_size": "12px" for text in ("axis_label", "major_label")},
+    **{"axis_label_text_font_style": "normal", "axis_label_standoff": 6},
+    **{"axis_line_color": _LINE, "major_tick_line_color": _LINE, "minor_tick_line_color": None},
+}
 
 
 def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> Any:
@@ -48,17 +55,7 @@ def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> 
     plot.ygrid.grid_line_color = _LINE
     plot.xaxis.axis_label, plot.yaxis.axis_label = x, y
     for axis in plot.axis:
-        axis.axis_label_text_color = _PALE
-        axis.axis_label_text_font = _FONT
-        axis.axis_label_text_font_size = "12px"
-        axis.axis_label_text_font_style = "normal"
-        axis.axis_label_standoff = 6
-        axis.major_label_text_color = _PALE
-        axis.major_label_text_font = _FONT
-        axis.major_label_text_font_size = "12px"
-        axis.axis_line_color = _LINE
-        axis.major_tick_line_color = _LINE
-        axis.minor_tick_line_color = None
+        axis.update(**_AXIS)
     plot.yaxis.axis_line_color = None
     if "x_axis_type" not in settings and not isinstance(settings.get("x_range"), list):
         plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
@@ -80,18 +77,42 @@ def add_line(
     plot: Any, source: ColumnDataSource, x: str, y: str, colour: str, *, dashed: bool = False
 ) -> Any:
     """Add a line with a dot at each value; a dashed one is a limit and has none."""
-    style: dict[str, Any] = (
-        {"line_dash": [6, 4], "line_width": 1.5} if dashed else {"line_width": 2}
-    )
-    line = plot.line(x, y, source=source, line_color=colour, **style)
     if dashed:
-        return line
+        style = {"line_dash": [6, 4], "line_width": 1.5}
+        return plot.line(x, y, source=source, line_color=colour, **style)
+    plot.line(x, y, source=source, line_color=colour, line_width=2)
     return plot.scatter(x, y, source=source, size=5, color=colour)
 
 
-def add_bars(plot: Any, source: ColumnDataSource, x: str, top: str, colour: str) -> Any:
+def add_bars(
+    plot: Any, source: ColumnDataSource, x: Any, top: str, colour: str, width: float = 0.8
+) -> Any:
     """Add bars; `colour` is a colour, or the column that has the colours."""
-    return plot.vbar(x=x, top=top, width=0.8, source=source, fill_color=colour, line_color=None)
+    return plot.vbar(x=x, top=top, width=width, source=source, fill_color=colour, line_color=None)
+
+
+def bar_plot(
+    name: str,
+    x: str,
+    y: str,
+    columns: dict[str, list[Any]],
+    tips: Sequence[tuple[str, str]],
+    *,
+    colour: str = BLUE,
+    level: float | None = None,
+    **settings: Any,
+) -> Any:
+    """Return a plot with a bar for each row: its place is the first column, its top the second.
+
+    `level` is where a dashed line crosses the plot.
+    """
+    plot = canvas(name, x, y, **settings)
+    place, top = list(columns)[:2]
+    bars = add_bars(plot, ColumnDataSource(columns), place, top, colour)
+    if level is not None:
+        add_level(plot, level)
+    add_tips(plot, tips, [bars])
+    return plot
 
 
 def add_level(plot: Any, level: float) -> None:

@@ -40,9 +40,7 @@ def series(history: Record) -> dict[str, list[float]]:
     [4.0]
     """
     batches = history["batches"]
-    columns: dict[str, list[float]] = {"batch": [float(batch["batch"]) for batch in batches]}
-    for name in _SERIES:
-        columns[name] = [_number(batch[name]) for batch in batches]
+    columns = {name: [_number(batch[name]) for batch in batches] for name in ("batch", *_SERIES)}
     for name in ("imbalance", "seconds_imbalance", "cost_imbalance", "replication"):
         pairs = zip(columns[name], columns["records"], strict=True)
         columns[name] = [value if records else math.nan for value, records in pairs]
@@ -51,8 +49,8 @@ def series(history: Record) -> dict[str, list[float]]:
     ]
     columns["tolerance"] = [_number(history["tolerance"])] * len(batches)
     for name in ("state_bytes", "state_keys"):
-        each = [batch.get(name) for batch in batches]
-        columns[name] = [math.nan if one is None else float(sum(one)) for one in each]
+        held = [batch.get(name) for batch in batches]
+        columns[name] = [math.nan if one is None else float(sum(one)) for one in held]
     return columns
 
 
@@ -104,8 +102,7 @@ def last_state(history: Record) -> dict[str, list[Any]]:
 
 def last_with_records(history: Record) -> Record | None:
     """Return the last micro-batch that had records, or None."""
-    found: Sequence[Record] = [batch for batch in history["batches"] if batch["records"]]
-    return found[-1] if found else None
+    return next((batch for batch in reversed(history["batches"]) if batch["records"]), None)
 
 
 def _number(value: float | None) -> float:
@@ -147,9 +144,8 @@ def summary(history: Record) -> str:
     batch = last_with_records(history)
     if batch is None:
         return "<div class='tiles'></div>"
-    row = {
-        name: values[history["batches"].index(batch)] for name, values in series(history).items()
-    }
+    last = history["batches"].index(batch)
+    row = {name: values[last] for name, values in series(history).items()}
     total = sum(one["records"] for one in history["batches"])
     imbalance, tolerance = batch["imbalance"], history["tolerance"]
     allowed = tolerance is None or imbalance <= tolerance
@@ -157,7 +153,7 @@ def summary(history: Record) -> str:
         _tile(f"{len(history['batches']):,}", "micro-batches shown"),
         _tile(short(total), "records in them"),
         _tile(short(row["records_per_second"]), "records per second"),
-        _tile(f"{seconds_text(row['seconds'])}", "for a micro-batch"),
+        _tile(seconds_text(row["seconds"]), "for a micro-batch"),
         _tile(
             f"{imbalance:.3g}",
             "imbalance" if tolerance is None else f"imbalance (≤ {tolerance:.3g})",
@@ -224,12 +220,7 @@ def short(number: float) -> str:
     >>> short(1_234_567), short(12_345), short(987), short(float("nan"))
     ('1.23 M', '12.3 k', '987', '–')
     """
-    if not math.isfinite(number):
-        return "–"
-    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(number) >= size:
-            return f"{number / size:.3g}{unit}"
-    return f"{number:.3g}"
+    return _scaled(number, ("", " k", " M", " G"))
 
 
 def bytes_text(size: float) -> str:
@@ -238,13 +229,17 @@ def bytes_text(size: float) -> str:
     >>> bytes_text(2_500), bytes_text(17), bytes_text(float("nan"))
     ('2.5 KB', '17 B', '–')
     """
-    if not math.isfinite(size):
+    return _scaled(size, (" B", " KB", " MB", " GB", " TB"))
+
+
+def _scaled(number: float, units: Sequence[str]) -> str:
+    if not math.isfinite(number):
         return "–"
-    units = ["B", "KB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
-        size /= 1000
-        units.pop(0)
-    return f"{size:.3g} {units[0]}"
+    for unit in units[:-1]:
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}{units[-1]}"
 
 
 def ago(seconds: float) -> str:

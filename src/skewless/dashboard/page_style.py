@@ -52,9 +52,7 @@ TEXT_STYLE = (_HERE / "texts.css").read_text(encoding="utf-8")
 def document(title: str, heading: str, cards: Sequence[tuple[Section, Any]]) -> Document:
     """Return a page of cards, each a section and its root; `heading` is HTML."""
     doc = Document()
-    for _, root in cards:
-        doc.add_root(root)
-    frame(doc, title, heading, (), [section for section, _ in cards])
+    frame(doc, title, heading, cards)
     return doc
 
 
@@ -62,14 +60,16 @@ def frame(
     doc: Document,
     title: str,
     heading: str,
-    above: Sequence[str],
-    sections: Sequence[Section],
+    cards: Sequence[tuple[Section, Any]],
+    above: Sequence[Any] = (),
     foot: str = "",
 ) -> None:
     """Give a document its page; `heading` is HTML, everything else is text.
 
-    `above` names the roots above the cards; each section has its own root.
+    `above` are the roots above the cards; each card is a section and its root.
     """
+    for root in (*above, *(root for _, root in cards)):
+        doc.add_root(root)
     doc.title = title
     doc.template = get_env().from_string((_HERE / "page.html").read_text(encoding="utf-8"))
     doc.template_variables.update(
@@ -77,8 +77,8 @@ def frame(
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         heading=heading,
-        above=list(above),
-        sections=list(sections),
+        above=[root.name for root in above],
+        sections=[section for section, _ in cards],
         mark=_mark,
         foot=foot,
     )
@@ -98,9 +98,9 @@ def write_document(doc: Document, path: Path) -> None:
 
 def _mark(sign: Sign) -> str:
     """Return an entry of a legend as HTML."""
-    names = {"line": "sign", "dashed": "sign dashed", "box": "sign box", "ramp": "sign ramp"}
+    kind = "sign" if sign.kind == "line" else f"sign {sign.kind}"
     field = "border-color" if sign.kind in ("line", "dashed") else "background"
     return (
-        f"<li><span class='{names[sign.kind]}' style='{field}: {escape(sign.colour)}'></span>"
+        f"<li><span class='{kind}' style='{field}: {escape(sign.colour)}'></span>"
         f"{escape(sign.text)}</li>"
     )

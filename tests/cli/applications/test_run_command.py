@@ -88,19 +88,6 @@ def test_a_key_column_may_be_called_batch_in_a_stream_that_appends(same_session,
     assert {row["batch"]: row["count"] for row in rows} == {"x": 2, "y": 1}
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-def test_run_tpch_q5_makes_its_tables_and_shows_the_largest_revenues(same_session):
-    command = ["run", "tpch-q5", "--generate", "6e3", "--workers", "2", "--seed", "1"]
-    shown = run(*command, "--strategy", "hash")
-    assert shown.exit_code == 0, shown.output
-    lines = [line.split() for line in shown.stdout.splitlines()]
-    assert lines[0] == ["window", "nation", "revenue"]
-    revenues = [float(line[-1].replace(",", "")) for line in lines[1:]]
-    assert len(revenues) == 20
-    assert revenues == sorted(revenues, reverse=True)
-
-
 def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     pytest.importorskip("pyspark", reason="without pyspark that is what is said")
     let_java_be_found(monkeypatch, lambda: tmp_path)
@@ -152,41 +139,28 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
             *["run", "self-join", "--generate", "10", "--strategy", "auto"]
         ],
         "--strategy: 'plain' is for applications that aggregate": [
-            *["run", "tpch-q5", "--generate", "1e3", "--strategy", "plain"]
+            *["run", "self-join", "--generate", "10", "--strategy", "plain"]
         ],
         "--strategy: 'local' is for applications that aggregate": [
             *["run", "self-join", "--generate", "10", "--strategy", "local"]
         ],
-        "--strategy: 'plain' needs aggregations that Spark has": [
-            *["run", "clustering", "--generate", "10", "--strategy", "plain"]
-        ],
         "--set: 'auto' has no parameters": [
             *["run", "vwap", "--generate", "10", "--strategy", "auto", "--set", "a=1"]
         ],
+        "--format goes with --input": ["run", "vwap", "--generate", "10", "--format", "csv"],
         "--delimiter goes with --input": ["run", "vwap", "--generate", "10", "--delimiter", ";"],
-        "--delimiter cannot be given here": [
-            *["run", "tpch-q5", "--input", str(tmp_path), "--delimiter", ";"]
-        ],
         "--delimiter must be one ASCII character": [
             *count,
             *["--key", "user", "--delimiter", ";;"],
         ],
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
-        "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
-        "--generate must be 96 … 20,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
-        "must be a folder with the TPC-H tables": ["run", "tpch-q5", "--input", str(path)],
         "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
-        "has no table 'orders'": ["run", "tpch-q5", "--input", str(tmp_path)],
-        "--format must be auto here": [
-            *["run", "tpch-q5", "--input", str(tmp_path), "--format", "csv"]
-        ],
         "give one of --vehicle COLUMN and --positions": [
             *["run", "road-condition", "--generate", "10", "--vehicle", "v", "--positions"]
         ],
         "give one of --vehicle": [
             *["run", "road-condition", "--generate", "10", "--vehicle", "vehicle", "--positions"]
         ],
-        "--stream needs --watermark": ["run", "clustering", "--generate", "10", "--stream"],
     }
     for message, command in cases.items():
         assert message in refused(*command), command

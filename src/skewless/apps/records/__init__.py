@@ -1,5 +1,5 @@
 """The records of an application: input files and generated streams.
 
 Read `inputs` first: which files there are, and how Spark reads them. `generated` makes the records
-of `--generate` and of the main job, and `stream_files` writes records as the files of a stream.
+of `--generate` and of the main job.
 """

@@ -1,102 +1,63 @@
-"""Small streams for the applications: the same records each time, with hot keys that change."""
+"""Small streams for the applications: the same records each time, with hot keys that change.
+
+They are written as files that Spark reads in order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from skewless.apps.records.stream_files import event_times, write_stream_pieces
-from skewless.apps.tpch_tables import TpchStream
 from skewless.arrays import Ints
-from skewless.parameters import check_types, require, require_count
-from skewless.workloads import CHUNK_SIZE, ShiftingZipf
+from skewless.workloads import ShiftingZipf
 
-#: The columns of `DriftingWords`, as Spark spells a schema.
+#: The columns of words, as Spark spells a schema.
 SCHEMA = "ts timestamp, word string"
 #: Files of a generated stream, and those of a micro-batch.
 N_FILES, FILES_PER_BATCH = 8, 2
 #: Records that are made at once. Their texts are Python objects, which take most of the memory.
 PIECE = 250_000
-_MOST_RECORDS = 100_000_000
-#: The most line items: the tables of TPC-H are made in memory, in some 100 bytes a line item.
-_MOST_ITEMS = 20_000_000
-_SECONDS = 600
-_N_BATCHES = N_FILES // FILES_PER_BATCH
+#: A stream of fewer records than files would have empty files.
+FEWEST, MOST = N_FILES, 100_000_000
+#: How often the hot keys are drawn: not a multiple of the micro-batches of the main job or of a
+#: generated stream, or they would only change between micro-batches.
+N_PERIODS = 5
+#: When generated streams begin: 2026-01-01 00:00 UTC, in microseconds.
+BEGIN_US = 1_767_225_600_000_000
 _Rng = np.random.Generator
-_FIRST = "anna bruno clara david elena felix greta hugo irene jonas katja lukas"
-_LAST = "adler bergmann caspari dietrich engelhart fontane grossmann hildebrand"
 _TALK = "today we meet in the town hall and everybody is welcome to come"
 
 
-@dataclass(frozen=True)
-class DriftingWords:
-    """Words by a Zipf distribution whose hot words change after every period.
+def write_generated(
+    kind: str,
+    folder: Path,
+    n_records: int,
+    *,
+    n_batches: int = N_FILES // FILES_PER_BATCH,
+    n_files: int = FILES_PER_BATCH,
+    seconds: int = 600,
+    seed: int = 0,
+) -> None:
+    """Write a stream of trades, posts, positions, flows or words into a new folder.
 
-    Record i has the event time i · `seconds` / `n_records`. A micro-batch is `n_files` files, and
-    each file is read by another source. The same seed makes the same files.
+    It is cut into micro-batches of `n_files` files, each for another source, and lasts this many
+    seconds of event time, from 2026-01-01 on. The hot keys change four times. The same seed makes
+    the same files. They are made piece by piece, so memory does not grow with their records.
     """
-
-    n_records: int = 400_000  # records in all
-    n_batches: int = 8  # micro-batches into which they are cut
-    n_files: int = 4  # files of a micro-batch
-    # The exponent and the size of the vocabulary.
-    z: float = 1.4
-    n_words: int = 20_000
-    # How often the hot words are drawn. Not a multiple of `n_batches`, or they would only change
-    # between micro-batches.
-    n_periods: int = 5
-    seconds: int = 360  # how long the stream lasts, in event time
-    seed: int = 0  # of all draws
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require_count(self, "n_batches", "n_files", "n_periods", "seconds")
-        n_pieces = self.n_batches * self.n_files
-        require(self, "n_records", self.n_records >= n_pieces, f"at least 1 per file, {n_pieces}")
-        require(self, "seed", self.seed >= 0, "at least 0")
-
-    def write(self, folder: Path) -> None:
-        """Write the files; Spark reads them in the order of their times of modification."""
-        kind = _Kind(_words, self.n_words, self.z)
-        pieces = _pieces(kind, self.n_records, self.n_periods, self.seconds, self.seed, CHUNK_SIZE)
-        write_stream_pieces(pieces, self.n_records, folder, self.n_batches, self.n_files)
-
-
-def write_generated(kind: str, folder: Path, n_records: int) -> None:
-    """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
-
-    It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. The kind
-    "tables" makes those of TPC-H, with this many line items: see `TpchStream`. All other kinds are
-    made piece by piece, so memory does not grow with their number.
-    """
-    if kind == "tables":
-        TpchStream(n_items=n_records, n_files=FILES_PER_BATCH).write(folder)
-        return
-    if kind == "words":
-        DriftingWords(
-            n_records=n_records, n_batches=_N_BATCHES, n_files=FILES_PER_BATCH, seconds=_SECONDS
-        ).write(folder)
-        return
-    pieces = _pieces(_KINDS[kind], n_records, 5, _SECONDS, 0, PIECE)
-    write_stream_pieces(pieces, n_records, folder, _N_BATCHES, FILES_PER_BATCH)
-
-
-def allowed_records(kind: str) -> tuple[int, int]:
-    """Return the fewest records of a kind with which no file is empty, and the most records."""
-    if kind == "tables":
-        return TpchStream.fewest(FILES_PER_BATCH), _MOST_ITEMS
-    return N_FILES, _MOST_RECORDS
+    pieces = _pieces(_KINDS[kind], n_records, seconds, seed)
+    write_stream_pieces(pieces, n_records, folder, n_batches, n_files)
 
 
 def _words(rng: _Rng, ranks: Ints) -> dict[str, Any]:
-    texts = pa.array(ranks).cast(pa.string())
-    return {"word": pc.binary_join_element_wise("w", texts, "")}
+    return {"word": _named("w", ranks)}
 
 
 def _trades(rng: _Rng, symbols: Ints) -> dict[str, Any]:
@@ -141,20 +102,6 @@ def _flows(rng: _Rng, sources: Ints) -> dict[str, Any]:
     }
 
 
-def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
-    """Return names; a third of them has a doubled letter, like a typing error."""
-    n = postcodes.size
-    first, last = (rng.choice(some.split(), n).astype(object) for some in (_FIRST, _LAST))
-    names = first + " " + last
-    places = rng.integers(0, 12, n).tolist()
-    wrong = (rng.random(n) < 1 / 3).tolist()
-    typed = [
-        name[: at + 1] + name[at:] if is_wrong else name
-        for name, at, is_wrong in zip(names.tolist(), places, wrong, strict=True)
-    ]
-    return {"postcode": _named("P", postcodes), "name": pa.array(typed)}
-
-
 class _Kind(NamedTuple):
     """How records are made from the ranks of keys, and the Zipf distribution of the ranks."""
 
@@ -169,34 +116,63 @@ _KINDS = {
     "posts": _Kind(_posts, 5_000, 1.1, per_record=2),
     "positions": _Kind(_positions, 400, 1.1),
     "flows": _Kind(_flows, 20_000, 1.3),
-    "voters": _Kind(_voters, 300, 1.2),
+    "words": _Kind(_words, 20_000, 1.4),
 }
 
 
-def _pieces(
-    kind: _Kind, n_records: int, n_periods: int, seconds: int, seed: int, size: int
-) -> Iterator[pa.Table]:
-    """Yield the records, this many at a time; the hot keys are drawn anew in each period."""
+def _pieces(kind: _Kind, n_records: int, seconds: int, seed: int) -> Iterator[pa.Table]:
+    """Yield the records, some at a time; the hot keys are drawn anew in each period."""
     n_ranks = n_records * kind.per_record
     stream = ShiftingZipf(
         z_min=kind.z,
         z_max=kind.z,
         n_keys=kind.n_keys,
         n_records=n_ranks,
-        period=-(-n_ranks // n_periods),
+        period=-(-n_ranks // N_PERIODS),
     )
     begin = 0
-    for number, ranks in enumerate(stream.ranks(seed, size * kind.per_record)):
+    for number, ranks in enumerate(stream.ranks(seed, PIECE * kind.per_record)):
         end = begin + ranks.size // kind.per_record
         columns = kind.make(np.random.default_rng(number), ranks)
-        yield pa.table({"ts": event_times(n_records, seconds, begin, end), **columns})
+        times = np.arange(begin, end) * seconds * 1_000_000 // n_records + BEGIN_US
+        yield pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), **columns})
         begin = end
 
 
 def _named(letter: str, numbers: Ints) -> pa.Array:
-    return pa.array([f"{letter}{number}" for number in numbers.tolist()], pa.string())
+    return pc.binary_join_element_wise(letter, pa.array(numbers).cast(pa.string()), "")
 
 
 def _addresses(first: int, numbers: Ints) -> pa.Array:
     texts = [f"{first}.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}" for n in numbers.tolist()]
     return pa.array(texts, pa.string())
+
+
+def write_stream_pieces(
+    pieces: Iterable[pa.Table], n_records: int, folder: Path, n_batches: int, n_files: int
+) -> None:
+    """Write micro-batches of `n_files` files, which Spark orders by their modification time.
+
+    Of the tables, which follow each other and have `n_records` rows together, one is in memory.
+    """
+    folder.mkdir(parents=True)
+    waiting = iter(pieces)
+    piece = next(waiting)
+    ends = [n_records * (i + 1) // n_batches for i in range(n_batches)]
+    for batch, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        paths = [folder / f"batch-{batch:04}-{number:02}.parquet" for number in range(n_files)]
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(pq.ParquetWriter(path, piece.schema)) for path in paths]
+            done = begin
+            while done < end:
+                piece = piece if piece.num_rows else next(waiting)
+                records = piece.slice(0, end - done)
+                for number, file in enumerate(files):
+                    first = (number - (done - begin)) % n_files
+                    mine = pa.array(np.arange(first, records.num_rows, n_files))
+                    file.write_table(records.take(mine))
+                done += records.num_rows
+                piece = piece.slice(records.num_rows)
+        for number, path in enumerate(paths):
+            moment = BEGIN_US // 1_000_000 + batch * n_files + number
+            os.utime(path, (moment, moment))

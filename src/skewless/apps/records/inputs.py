@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from skewless.parameters import nearest
 from skewless.spark.diagnosis.counted_keys import BEGIN, FILE, ROW
@@ -38,12 +39,9 @@ class Input:
     format: str
     separator: str = ","
     first: Path | None = None  # a file to examine; None if only Spark can open it
-    names: tuple[str, ...] = ()  # the columns of CSV files without a header
 
     def columns(self) -> list[str] | None:
         """Return the names of the columns; None if only Spark can open the files."""
-        if self.names:
-            return list(self.names)
         if self.first is None:
             return None
         if self.format == "text":
@@ -58,13 +56,13 @@ class Input:
         folders = self.first.relative_to(self.path).parts[:-1] if Path(self.path).is_dir() else ()
         return [*names, *(part.split("=")[0] for part in folders if "=" in part)]
 
-    def require_columns(self, names: list[str], option: str) -> None:
+    def require_columns(self, names: Iterable[str], option: str) -> None:
         """Raise ValueError unless the records have these columns, if that can be seen here."""
         there = self.columns()
-        for name in names if there is not None else []:
-            if name not in there:  # type: ignore[operator]
-                hint = nearest(name, there or [], "column")
-                raise ValueError(f"{option}: {hint}; {self.path!r} has {', '.join(there or [])}")
+        for name in names:
+            if there is not None and name not in there:
+                hint = nearest(name, there, "column")
+                raise ValueError(f"{option}: {hint}; {self.path!r} has {', '.join(there)}")
 
     def require_folder(self) -> None:
         """Raise ValueError if this is a file, which cannot grow, if that can be seen here."""
@@ -73,20 +71,16 @@ class Input:
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the records."""
-        reader = spark.read.options(**self._options).format(self.format)
-        if self.names:
-            reader = reader.schema(self._texts)
-        return self._words(reader.load(self.path))
+        return self._words(self._load(spark.read))
 
     def read_in_places(self, spark: SparkSession) -> DataFrame:
         """Return the records, with columns for the place of each in the files.
 
         An empty value of a CSV file is an empty text, not null.
         """
-        reader = spark.read.options(**self._options).format(self.format)
         places = [F.col("_metadata.file_path").alias(FILE)]
         places += [F.col("_metadata.file_block_start").alias(BEGIN)]
-        records = reader.load(self.path).select("*", *places)
+        records = self._load(spark.read).select("*", *places)
         if self.format == "csv":
             records = records.na.fill("")
         records = self._words(records, FILE, BEGIN)
@@ -94,26 +88,15 @@ class Input:
 
     def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> DataFrame:
         """Return the records as a stream; a micro-batch reads this many files, or all."""
-        options: dict[str, Any] = dict(self._options)
+        reader = spark.readStream.schema(self._load(spark.read).schema)
         if files_per_batch is not None:
-            options["maxFilesPerTrigger"] = files_per_batch
-        if self.names:
-            found: Any = self._texts
-        else:
-            found = spark.read.options(**self._options).format(self.format).load(self.path).schema
-        reader = spark.readStream.schema(found).options(**options).format(self.format)
-        return self._words(reader.load(self.path))
+            reader = reader.option("maxFilesPerTrigger", files_per_batch)
+        return self._words(self._load(reader))
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        if self.format != "csv":
-            return {}
-        return {"header": not self.names, "sep": self.separator}
-
-    @property
-    def _texts(self) -> str:
-        """The columns of files without a header, as Spark spells a schema."""
-        return ", ".join(f"`{name}` string" for name in self.names)
+    def _load(self, reader: DataFrameReader | DataStreamReader) -> DataFrame:
+        if self.format == "csv":
+            reader = reader.options(header=True, sep=self.separator)
+        return reader.format(self.format).load(self.path)
 
     def _words(self, records: DataFrame, *kept: str) -> DataFrame:
         if self.format != "text":
@@ -134,28 +117,27 @@ def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Inp
         raise ValueError(f"--format must be one of auto, {', '.join(known)}, not {format!r}")
     given = delimiter_of(delimiter, "--delimiter")
     if is_remote(path):
-        kind = _format_of(path.split("?")[0]) if format == "auto" else format
+        name = Path(path.split("?")[0])
+        kind = _format_of(name) if format == "auto" else format
         if kind is None:
             raise ValueError(f"--format is needed for {path!r}: one of {', '.join(known)}")
         require_csv(delimiter, "--delimiter", path, kind)
-        ending = suffix_of(Path(path.split("?")[0]), _COMPRESSED)
-        return Input(path, kind, given or delimiter_by_ending(ending))
+        return Input(path, kind, given or delimiter_by_ending(suffix_of(name, _COMPRESSED)))
     files = files_of(path, "--input")
-    kinds = {_format_of(file.name) for file in files} if format == "auto" else {format}
+    # An example of each format.
+    kinds = {_format_of(file) if format == "auto" else format: file.name for file in files[::-1]}
     if None in kinds:
-        strange = next(file for file in files if _format_of(file.name) is None)
         raise ValueError(
-            f"--input: the format of {strange.name!r} is not known by its name; "
+            f"--input: the format of {kinds[None]!r} is not known by its name; "
             f"give --format, one of {', '.join(known)}"
         )
     if len(kinds) > 1:
-        first_of = {str(_format_of(file.name)): file.name for file in reversed(files)}
-        found = ", ".join(f"{kind} ({first_of[kind]!r})" for kind in sorted(first_of))
+        found = ", ".join(f"{kind} ({kinds[kind]!r})" for kind in sorted(map(str, kinds)))
         raise ValueError(
             f"--input: {path!r} has files of several formats: {found}; give a folder or a file of "
             "one, or --format to read all of them as one"
         )
-    format = str(kinds.pop())
+    format = str(next(iter(kinds)))
     require_csv(delimiter, "--delimiter", path, format)
     first = _first_with_records(path, files, format)
     return Input(path, format, given or delimiter_by_ending(suffix_of(first, _COMPRESSED)), first)
@@ -175,5 +157,5 @@ def _first_with_records(path: str, files: list[Path], format: str) -> Path:
     return full[0]
 
 
-def _format_of(name: str) -> str | None:
-    return _FORMATS.get(suffix_of(Path(name), _COMPRESSED))
+def _format_of(file: Path) -> str | None:
+    return _FORMATS.get(suffix_of(file, _COMPRESSED))

@@ -3,91 +3,79 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
 
 from skewless.cli import reading
-from skewless.cli.application import refusing_bad_input, stopped
+from skewless.cli.application import (
+    app,
+    needing_bokeh,
+    refusing_bad_input,
+    require_spark,
+    scratch_folder,
+    spark_session,
+    stopped,
+)
 from skewless.cli.live import serving
-from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
+from skewless.cli.option import shared, taking
 from skewless.cli.screen import console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, path_text, seed_number, whole
 
 if TYPE_CHECKING:
-    from skewless.apps.computation import Computation
+    from skewless.apps.computation import Application
     from skewless.apps.records.inputs import Input
-    from skewless.apps.tpch_tables import TableFiles
-
-    Found = Input | TableFiles
 
 _TOP = 20
 _LONGEST_CELL = 80
-#: The kind of records that is several tables.
-TABLES = "tables"
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
-
-DELIMITER = typer.Option(
-    "--delimiter",
-    help=r"The character between the columns of CSV files, like ';' or '\t'; "
-    "a comma if not given, and a tab for .tsv.",
-)
-
-
-def _option(default: Any, help: str, *names: str) -> Any:
-    """Declare a field that is an option: its default, its help, and its name if that differs."""
-    return field(default=default, metadata={"option": typer.Option(*names, help=help)})
+run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(run, name="run")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Where the records come from, how they are routed, and where the results go."""
 
-    input_: str | None = _option(
-        None, "A file or folder: Parquet, CSV, JSON lines or text.", "--input"
-    )
-    generate: str | None = _option(
+    input_: str | None = shared(None, reading.INPUT, "--input")
+    generate: str | None = shared(
         None, "Instead of --input: make this many records, the same each time."
     )
-    strategy: str | None = _option(
+    strategy: str | None = shared(
         None,
         "A name, or module:Class for your own; or auto, plain or local, as in "
-        "`aggregate`, but not for self-join and tpch-q5. "
-        "If not given: cascade-ahead, but mixed for self-join and tpch-q5.",
+        "`aggregate`, but not for self-join. "
+        "If not given: cascade-ahead, but mixed for self-join.",
     )
-    set_: list[str] | None = _option(None, "Set a strategy parameter: name=value.", "--set")
-    workers: int = _option(8, "Number of workers.")
-    stream: bool = _option(False, "Read the folder as a stream, until all is read.", "--stream")
-    output: str | None = _option(
+    set_: list[str] | None = shared(None, "Set a strategy parameter: name=value.", "--set")
+    workers: int = shared(8, "Number of workers.")
+    stream: bool = shared(False, "Read the folder as a stream, until all is read.", "--stream")
+    output: str | None = shared(
         None, "Folder for all results, as Parquet; without it, 20 are shown."
     )
-    checkpoint: str | None = _option(
+    checkpoint: str | None = shared(
         None, "Folder for the state of the stream; the next run resumes from it."
     )
-    format_: str = _option(
-        "auto", "parquet, csv, jsonl or text; auto uses the file name.", "--format"
-    )
-    delimiter: str | None = field(default=None, metadata={"option": DELIMITER})
-    files_per_batch: int | None = _option(
+    format_: str = shared("auto", reading.FORMAT, "--format")
+    delimiter: str = shared("auto", reading.DELIMITER)
+    files_per_batch: int | None = shared(
         None, "Files per micro-batch; all that there are if not given."
     )
-    watermark: str | None = _option(
+    watermark: str | None = shared(
         None, "How late records may be; each window is written once, when complete."
     )
-    dashboard: bool = _option(
+    dashboard: bool = shared(
         False, "Show the stream on a live page on this machine.", "--dashboard"
     )
-    seed: int | None = _option(None, "Seed of the routing; a random one if not given.")
-    master: str = _option("local[*]", "Where Spark runs.")
-    as_json: bool = _option(
+    seed: int | None = shared(None, "Seed of the routing; a random one if not given.")
+    master: str = shared("local[*]", "Where Spark runs.")
+    as_json: bool = shared(
         False, "Print all results, one JSON object per line, in no order.", "--json"
     )
 
@@ -96,58 +84,45 @@ class RunOptions:
 class WindowOptions(RunOptions):
     """The same with windows of event time."""
 
-    time: str | None = _option(None, "The column with the time of a record, for --window.")
-    window: str | None = _option(None, "The length of windows, like '10 minutes'.")
-    slide: str | None = _option(None, "The time from one window to the next, if windows overlap.")
+    time: str | None = shared(None, "The column with the time of a record, for --window.")
+    window: str | None = shared(None, "The length of windows, like '10 minutes'.")
+    slide: str | None = shared(None, "The time from one window to the next, if windows overlap.")
 
 
-def taking(options: type[RunOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of `options` as options of the command line.
+def application(
+    place: str, kind: str, options: type[RunOptions] = WindowOptions
+) -> Callable[[Callable[..., dict[str, Any] | None]], None]:
+    """Make a function the command that runs an application, of the module and class `place`.
 
-    The command gets them as one object, its first argument. Its other arguments are options of this
-    command only, which the help lists first.
+    The command has the function's options, and then the fields of `options`. The function gets its
+    own options and, as its first argument, the user's records; None if records of this `kind` are
+    generated. It returns the fields of the application; None if they are its options.
     """
-    hints = get_type_hints(options)
-    fields = dataclasses.fields(options)
 
-    def wrapped(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        shared = [
-            inspect.Parameter(
-                one.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=one.default,
-                annotation=Annotated[hints[one.name], one.metadata["option"]],
-            )
-            for one in fields
-        ]
+    def added(fields_of: Callable[..., dict[str, Any] | None]) -> None:
+        @functools.wraps(fields_of)
+        def command(chosen: RunOptions, **values: Any) -> None:
+            def make(records: Input | None, settings: dict[str, Any]) -> Application:
+                module, name = place.split(":")
+                cls = getattr(import_module(f"skewless.apps.{module}"), name)
+                fields = fields_of(records, **values)
+                made: Application = cls(**(values if fields is None else fields), **settings)
+                return made
 
-        @functools.wraps(command)
-        def run(**values: Any) -> None:
-            common = {one.name: values.pop(one.name) for one in fields}
-            command(options(**common), **values)
+            _run(chosen, kind, make)
 
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        signature = inspect.Signature([*parameters, *shared])
-        run.__signature__ = signature  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
-        return run
+        run.command(fields_of.__name__.replace("_", "-"))(taking(options)(command))
 
-    return wrapped
+    return added
 
 
-def run_application(
-    options: RunOptions,
-    kind: str,
-    make: Callable[[Any, dict[str, Any]], Computation[Any]],
+def _run(
+    options: RunOptions, kind: str, make: Callable[[Input | None, dict[str, Any]], Application]
 ) -> None:
-    """Run an application on the user's records, or on generated ones of this kind.
-
-    Bad options are refused before Spark starts. `make` returns the application; it gets the input
-    (None if records are generated) and the settings of all applications.
-    """
+    """Run an application; bad options are refused before Spark starts."""
     require_spark()
     from skewless.apps.records import generated
+    from skewless.apps.records.inputs import find_input
 
     if options.dashboard:
         with needing_bokeh():
@@ -155,30 +130,34 @@ def run_application(
     with refusing_bad_input():
         settings = _settings(options)
         _require_options(options)
-        records = _input(options, kind)
-        application = make(records, settings)
+        records = None
+        if options.input_ is not None:
+            records = find_input(options.input_, options.format_, options.delimiter)
+            if options.stream:
+                records.require_folder()
+        made = make(records, settings)
         if records is not None:
-            for option, names in (application.columns() or {"--input": ()}).items():
-                records.require_columns(list(names), option)
+            for option, names in made.columns().items():
+                records.require_columns(names, option)
         if options.stream:
-            application.require_stream()
-            application.batch_column()
+            made.batch_column()
         if options.generate is not None:
-            least, most = generated.allowed_records(kind)
-            n_records = reading.count(options.generate, "--generate", least=least, most=most)
-    chosen: Any = application.strategy
+            n_records = reading.count(
+                options.generate, "--generate", generated.FEWEST, generated.MOST
+            )
+    chosen: Any = made.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
     with scratch_folder() as scratch, spark_session(options.master, scratch, warm) as spark:
         try:
             if records is None:
                 generated.write_generated(kind, scratch / "generated", n_records)
-                records = _found(kind, str(scratch / "generated"))
+                records = find_input(str(scratch / "generated"))
             if options.stream:
-                _run_stream(spark, application, records, options, scratch)
+                _run_stream(spark, made, records, options, scratch)
             elif options.output is not None:
-                application.of(records.read(spark)).write.parquet(options.output)
+                made.of(records.read(spark)).write.parquet(options.output)
             else:
-                _show(application, application.of(records.read(spark)), options.as_json)
+                _show(made, made.of(records.read(spark)), options.as_json)
         except (ValueError, OSError) as error:
             raise stopped(str(error), 2) from None
     if options.output is not None:
@@ -190,12 +169,14 @@ def run_application(
 
 def _settings(options: RunOptions) -> dict[str, Any]:
     """Return the settings of all applications, without options that were not given."""
-    names = ("time", "window", "slide", "watermark")
-    said = {name: getattr(options, name, None) for name in names}
-    settings: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    given = reading.pairs(options.set_ or [], "--set")
     from skewless.spark.aggregation.choosing import FORMS, LOCAL
 
+    settings: dict[str, Any] = {
+        name: value
+        for name in ("time", "window", "slide", "watermark")
+        if (value := getattr(options, name, None)) is not None
+    }
+    given = reading.pairs(options.set_ or [], "--set")
     if options.strategy in FORMS:
         if given:
             raise ValueError(f"--set: {options.strategy!r} has no parameters")
@@ -206,10 +187,7 @@ def _settings(options: RunOptions) -> dict[str, Any]:
             )
         settings["strategy"] = options.strategy
     elif options.strategy is not None:
-        chosen = reading.strategies(options.strategy, given)
-        if len(chosen) != 1:
-            raise ValueError(f"--strategy takes one strategy, not {options.strategy!r}")
-        settings["strategy"] = chosen[0]
+        settings["strategy"] = reading.one_strategy(options.strategy, given, "--strategy")
     elif given:
         raise ValueError("--set goes with --strategy")
     settings["workers"] = whole(options.workers, "--workers", least=1, most=MOST_WORKERS)
@@ -230,51 +208,31 @@ def _require_options(options: RunOptions) -> None:
             path_text(place, option)
     if options.files_per_batch is not None:
         whole(options.files_per_batch, "--files-per-batch", least=1, most=(1 << 31) - 1)
-    for option, value in (
-        ("--checkpoint", checkpoint),
-        ("--watermark", options.watermark),
-        ("--files-per-batch", options.files_per_batch),
-        ("--dashboard", options.dashboard or None),
+    if (options.input_ is None) == (options.generate is None):
+        raise ValueError("give one of --input PATH and --generate RECORDS")
+    for option, value, other, there in (
+        ("--checkpoint", checkpoint, "--stream", options.stream),
+        ("--watermark", options.watermark, "--stream", options.stream),
+        ("--files-per-batch", options.files_per_batch, "--stream", options.stream),
+        ("--dashboard", options.dashboard, "--stream", options.stream),
+        ("--checkpoint", checkpoint, "--input: generated records end with the run", options.input_),
+        ("--format", options.format_ != "auto", "--input", options.input_),
+        ("--delimiter", options.delimiter != "auto", "--input", options.input_),
     ):
-        if value is not None and not options.stream:
-            raise ValueError(f"{option} goes with --stream")
-    if options.generate is not None and checkpoint is not None:
-        raise ValueError("--checkpoint goes with --input: generated records end with the run")
+        if value not in (None, False) and there in (None, False):
+            raise ValueError(f"{option} goes with {other}")
     if output is not None:
         require_writable(output, going_on=checkpoint is not None and is_begun(checkpoint))
 
 
-def _input(options: RunOptions, kind: str) -> Found | None:
-    if (options.input_ is None) == (options.generate is None):
-        raise ValueError("give one of --input PATH and --generate RECORDS")
-    if options.input_ is None:
-        if options.format_ != "auto":
-            raise ValueError("--format goes with --input")
-        if options.delimiter is not None:
-            raise ValueError("--delimiter goes with --input")
-        return None
-    between = "auto" if options.delimiter is None else options.delimiter
-    records = _found(kind, options.input_, options.format_, between)
-    if options.stream:
-        records.require_folder()
-    return records
-
-
-def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") -> Found:
-    if kind == TABLES:
-        from skewless.apps.tpch_tables import find_tables
-
-        return find_tables(path, format, delimiter)
-    from skewless.apps.records.inputs import find_input
-
-    return find_input(path, format, delimiter)
-
-
 def _run_stream(
-    spark: Any, application: Computation[Any], records: Found, options: RunOptions, scratch: Path
+    spark: Any, made: Application, records: Input, options: RunOptions, scratch: Path
 ) -> None:
+    from skewless.apps.computation import ledger_beside
     from skewless.apps.records.generated import FILES_PER_BATCH
     from skewless.spark.aggregation.windows import WINDOW
+    from skewless.spark.balance.history import History
+    from skewless.spark.ledger.ledger import Ledger
 
     n_files = options.files_per_batch
     if n_files is None and options.generate is not None:
@@ -282,8 +240,11 @@ def _run_stream(
     output = options.output or str(scratch / "results")
     checkpoint = options.checkpoint or str(scratch / "checkpoint")
     read = records.read_stream(spark, n_files)
+    page: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if options.dashboard:
+        page = serving(History(Ledger(ledger_beside(checkpoint))), beside_results=True)
     n_done = 0
-    with _page_of(checkpoint, options), progress_bar() as bar:
+    with page, progress_bar() as bar:
         task = bar.add_task("micro-batches", total=None)
 
         def progress(done: int) -> None:
@@ -291,9 +252,9 @@ def _run_stream(
             n_done = done
             bar.update(task, completed=done)
 
+        interrupted = False
         try:
-            application.stream(read, output, checkpoint, progress)
-            interrupted = False
+            made.stream(read, output, checkpoint, progress)
         except KeyboardInterrupt:
             interrupted = True
     if interrupted:
@@ -305,23 +266,14 @@ def _run_stream(
             print("There are no new records.")
         return
     results = spark.read.parquet(output)
-    column = application.batch_column()
-    _show(application, results if column is None else results.drop(column), options.as_json)
-    if not options.as_json and application.mode == "append" and WINDOW in results.columns:
+    column = made.batch_column()
+    _show(made, results if column is None else results.drop(column), options.as_json)
+    if options.as_json:
+        return
+    if made.mode == "append" and WINDOW in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
-    if not options.as_json and options.checkpoint is not None:
+    if options.checkpoint is not None:
         print("These are only the results of this run, and they are not kept; --output keeps all.")
-
-
-def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContextManager[Any]:
-    """Return a context that serves the live page while the stream runs, if it was asked for."""
-    if not options.dashboard:
-        return contextlib.nullcontext()
-    from skewless.apps.computation import ledger_beside
-    from skewless.spark.balance.history import History
-    from skewless.spark.ledger.ledger import Ledger
-
-    return serving(History(Ledger(ledger_beside(checkpoint))), beside_results=True)
 
 
 def _where_it_resumes(options: RunOptions, n_done: int) -> str:
@@ -335,37 +287,31 @@ def _where_it_resumes(options: RunOptions, n_done: int) -> str:
     return f"stopped: the same command resumes {point} checkpoint {options.checkpoint}"
 
 
-def _show(application: Computation[Any], results: Any, as_json: bool) -> None:
+def _show(made: Application, results: Any, as_json: bool) -> None:
     if as_json:
         from skewless.apps.computation import json_lines
 
         for line in json_lines(results):
             print(line)
         return
-    first = application.ranked(results, _TOP)
-    found = {name for name in first.columns if name not in application.about}
-    numbers = {name for name, kind in first.dtypes if kind.split("(")[0] in _NUMBERS}
+    first = made.ranked(results, _TOP)
     table = Table(box=None)
     for name in first.columns:
-        table.add_column(name, justify="right" if name in numbers & found else "left")
+        table.add_column(name, justify="left" if name in made.about else "right")
     for row in first.collect():
-        cells = [(row[name], name in numbers & found) for name in first.columns]
-        table.add_row(*[_number(value) if counts else _text(value) for value, counts in cells])
+        table.add_row(*(_text(row[name], name in made.about) for name in first.columns))
     console().print(table)
 
 
-def _number(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"
-
-
-def _text(value: Any) -> str:
+def _text(value: Any, is_about: bool) -> str:
+    """Return a cell of the table: a column of what the row is about, or a number."""
     if value is None:
         return "null"
     if isinstance(value, tuple) and hasattr(value, "start"):
         return f"{value.start} – {value.end}"  # type: ignore[attr-defined]
-    text = str(value)
-    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+    if is_about:
+        text = str(value)
+        return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"

@@ -6,42 +6,53 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from skewless.cli import reading
-from skewless.cli.application import refusing_bad_input
-from skewless.cli.applications.run import DELIMITER
+from skewless.cli.application import (
+    needing_bokeh,
+    refusing_bad_input,
+    require_spark,
+    scratch_folder,
+    spark_session,
+)
 from skewless.cli.diagnosing import diagnose
-from skewless.cli.needs import needing_bokeh, require_spark, scratch_folder, spark_session
-from skewless.cli.option import option
+from skewless.cli.option import option, shared, taking
 from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis.costs import Costs, given_costs
 from skewless.plumbing.arguments import MOST_WORKERS, shown
 
 if TYPE_CHECKING:
-    from skewless.diagnosis.key_facts import Candidate, KeyReport
+    from skewless.diagnosis.key_facts import KeyReport
 
 _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
-#: Options of the commands that read records.
-Input = Annotated[
-    str, typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text.")
-]
-Format = Annotated[
-    str, typer.Option("--format", help="parquet, csv, jsonl or text; auto uses the file name.")
-]
-Delimiter = Annotated[str | None, DELIMITER]
-NWorkers = Annotated[str, typer.Option("--workers", help="Number of workers.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions:
+    """Which records are read, and for how many workers."""
+
+    input_: str = shared(..., reading.INPUT, "--input")
+    format_: str = shared("auto", reading.FORMAT, "--format")
+    delimiter: str = shared("auto", reading.DELIMITER)
+    workers: str = shared("16", "Number of workers.")
+
+    @property
+    def format(self) -> str:
+        """The format as traces call it; `run` calls one of them otherwise."""
+        return "jsonl" if self.format_ == "json" else self.format_
+
+    @property
+    def n_workers(self) -> int:
+        """The number of workers."""
+        return reading.count(self.workers, "--workers", least=1, most=MOST_WORKERS)
 
 
 @diagnose.command()
+@taking(InputOptions)
 def columns(
-    input_: Input,
-    format_: Format = "auto",
-    delimiter: Delimiter = None,
-    workers: NWorkers = "16",
-    limit: Annotated[str, typer.Option(help="Read at most this many records.")] = "5e6",
+    given: InputOptions,
+    limit: str = option("5e6", "Read at most this many records."),
     as_json: AsJson = False,
 ) -> None:
     """Rank the columns of a file by how uneven hashing by them would be.
@@ -51,48 +62,42 @@ def columns(
     from skewless.diagnosis.key_facts import rank_columns
     from skewless.workloads.trace import columns_of, delimiter_hint, is_remote
 
-    with refusing_bad_input():
-        n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
+    path, format, between = given.input_, given.format, given.delimiter
+    with refusing_bad_input(), reading.naming(reading.OF_INPUT):
+        n_workers = given.n_workers
         n_records = reading.count(limit, "--limit", least=1)
-        format_ = "jsonl" if format_ == "json" else format_  # as `run` calls it
-        between = "auto" if delimiter is None else delimiter
-        if is_remote(input_):
+        if is_remote(path):
             raise ValueError(
-                f"--input: only Spark can open {shown(input_)}; use `skewless diagnose key --spark`"
+                f"--input: only Spark can open {shown(path)}; use `skewless diagnose key --spark`"
             )
-        with reading.naming_input():
-            names = columns_of(input_, format_, between)
-            if not names:
-                raise ValueError(
-                    f"--input: {shown(input_)} is a text without columns; `skewless diagnose key` "
-                    "counts its words"
-                )
-            found = rank_columns(
-                input_, n_workers=n_workers, limit=n_records, format=format_, delimiter=between
+        names = columns_of(path, format, between)
+        if not names:
+            raise ValueError(
+                f"--input: {shown(path)} is a text without columns; `skewless diagnose key` counts "
+                "its words"
             )
+        found = rank_columns(
+            path, n_workers=n_workers, limit=n_records, format=format, delimiter=between
+        )
     if as_json:
         for one in found:
             print_json(one._asdict())
         return
-    _show(found, n_workers, delimiter_hint(names))
+    if hint := delimiter_hint(names):
+        print(f"{hint}.")
+    if found:
+        headings = ("column", "type", "keys", "heaviest key", "imbalance")
+        title = f"Hashing by each column, {n_workers} workers"
+        table = number_table(*headings, left="column", title=title)
+        for one in found:
+            numbers = f"{one.n_keys:,}", f"{one.top_share:.1%}", f"{one.imbalance:.2g}"
+            table.add_row(one.column, one.type, *numbers)
+        console().print(table)
+        print("\nLook closer with skewless diagnose key --key COLUMN.")
+    else:
+        print("No column could be a key: all are measured values, identifiers, or constant.")
     if any(one.n_records == n_records for one in found):
         print(f"{n_records:,} records were read, which is --limit.")
-
-
-def _show(found: list[Candidate], n_workers: int, hint: str) -> None:
-    if hint:
-        print(f"{hint}.")
-    if not found:
-        print("No column could be a key: all are measured values, identifiers, or constant.")
-        return
-    headings = ("column", "type", "keys", "heaviest key", "imbalance")
-    title = f"Hashing by each column, {n_workers} workers"
-    table = number_table(*headings, left="column", title=title)
-    for one in found:
-        numbers = f"{one.n_keys:,}", f"{one.top_share:.1%}", f"{one.imbalance:.2g}"
-        table.add_row(one.column, one.type, *numbers)
-    console().print(table)
-    print("\nLook closer with skewless diagnose key --key COLUMN.")
 
 
 @dataclass(frozen=True)
@@ -157,12 +162,10 @@ class Asked:
 
 
 @diagnose.command()
+@taking(InputOptions)
 def key(
-    input_: Input,
+    given: InputOptions,
     key: str | None = option(None, "The key column(s); a plain text needs none: its words."),
-    format_: Format = "auto",
-    delimiter: Delimiter = None,
-    workers: NWorkers = "16",
     slots: str | None = option(None, "Tasks at the same time; as many as workers if not given."),
     per_record: float | None = option(None, "Seconds of work for each record, to predict times."),
     per_pair: float | None = option(None, "Seconds for each key on each worker that has it."),
@@ -183,42 +186,39 @@ def key(
     """
     if page is not None:
         with needing_bokeh():
-            from skewless.dashboard.key_page import write_key_page
+            from skewless.dashboard.diagnose_pages import write_key_page
     from skewless.workloads.trace import is_remote
 
     if on_spark:
         require_spark()
     with refusing_bad_input():
-        if master is not None and not on_spark:
-            raise ValueError("--master goes with --spark")
-        asked = Asked(
-            path=input_,
-            format="jsonl" if format_ == "json" else format_,  # as `run` calls it
-            key=key,
-            n_workers=reading.count(workers, "--workers", least=1, most=MOST_WORKERS),
-            limit=reading.count(limit, "--limit", least=1),
-            window=reading.count(window, "--window", least=1),
-            delimiter="auto" if delimiter is None else delimiter,
-            n_slots=None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS),
-            costs=given_costs(per_record, per_pair, ("--per-record", "--per-pair")),
-            page=page,
-        )
-        if is_remote(input_) and not on_spark:
-            raise ValueError(f"--input: only Spark can open {shown(input_)}; add --spark")
-        with reading.naming_input():
+        with reading.naming(reading.OF_INPUT):
+            if master is not None and not on_spark:
+                raise ValueError("--master goes with --spark")
+            asked = Asked(
+                path=given.input_,
+                format=given.format,
+                key=key,
+                n_workers=given.n_workers,
+                limit=reading.count(limit, "--limit", least=1),
+                window=reading.count(window, "--window", least=1),
+                delimiter=given.delimiter,
+                n_slots=None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS),
+                costs=given_costs(per_record, per_pair, ("--per-record", "--per-pair")),
+                page=page,
+            )
+            if is_remote(asked.path) and not on_spark:
+                raise ValueError(f"--input: only Spark can open {shown(asked.path)}; add --spark")
             if key is None and not asked.is_text():
                 raise ValueError(
                     "--key COLUMN is missing; `skewless diagnose columns` ranks the columns"
                 )
-
-        if on_spark:
+            report = None if on_spark else diagnose_in_memory(asked)
+        if report is None:
             report = diagnose_on_spark(asked, "local[*]" if master is None else master)
-        else:
-            with reading.naming_input():
-                report = diagnose_in_memory(asked)
         told = report.as_dict()
         if page is not None:
-            write_key_page(told, input_, page)
+            write_key_page(told, asked.path, page)
     if as_json:
         print_json(told)
         return
@@ -256,8 +256,7 @@ def diagnose_on_spark(asked: Asked, master: str) -> KeyReport:
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", master, "1g", None)
-    format = "json" if asked.format == "jsonl" else asked.format
-    records = find_input(asked.path, format, asked.delimiter)
+    records = find_input(asked.path, asked.format, asked.delimiter)
     records.require_columns(asked.columns, "--key")
     asked.require_page()
     with scratch_folder() as scratch, spark_session(master, scratch, []) as spark:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skewless.cli import reading
-from skewless.cli.application import refusing_bad_input
+from skewless.cli.application import needing_bokeh, refusing_bad_input
 from skewless.cli.diagnosing import diagnose
-from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, number_table, print_json
 from skewless.diagnosis import SLOW
@@ -51,7 +50,7 @@ def log(
     """
     if page is not None:
         with needing_bokeh():
-            from skewless.dashboard.replay_page import write_replay_page
+            from skewless.dashboard.diagnose_pages import write_replay_page
     from skewless.diagnosis.event_log import is_compacted, read_events
     from skewless.diagnosis.stages import summarise
     from skewless.diagnosis.stragglers import find_stragglers
@@ -92,7 +91,7 @@ def _slots(slots: str | None, executors: str | None, cores: str | None) -> int |
         for name, text in given.items()
         if text is not None
     }
-    if executors is None:
+    if "--executors" not in counts:
         return counts.get("--slots")
     product = counts["--executors"] * counts["--cores"]
     if counts.get("--slots", product) != product:
@@ -136,42 +135,10 @@ def _print_what_if(replays: list[WhatIf]) -> None:
 def _show_log(
     application: Application, stragglers: list[Straggler], *, compacted: bool, as_json: bool
 ) -> None:
-    has_tasks = bool(application.stages)
     has_gaps = application.unfinished or application.failed or application.open_jobs or compacted
-    rules_skew_out = has_tasks and not has_gaps and not stragglers
+    rules_skew_out = bool(application.stages) and not has_gaps and not stragglers
     if as_json:
-        _print_objects(application, stragglers, compacted, rules_skew_out)
-        return
-    seconds = sum(stage.seconds for stage in application.stages)
-    print(
-        f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
-        f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
-    )
-    _print_gaps(application, compacted=compacted)
-    for one in application.undone:
-        what = f" ({one.query})" if one.query else ""
-        print(
-            f"A write{what} shuffles again what was routed, so its tasks are as uneven as before: "
-            f"{advice(one.write)}.\n  {one.write}\n  {one.exchange}"
-        )
-    if stragglers:
-        _print_stragglers(stragglers)
-    elif not has_tasks:
-        print("No stage has tasks that ended, so nothing is known about skew.")
-    elif rules_skew_out:
-        print("No stage has a task far above the others: skew is not what makes it slow.")
-    else:
-        print(
-            "No task that ended is far above the others. The log does not show the rest, so skew "
-            "cannot be ruled out."
-        )
-
-
-def _print_objects(
-    application: Application, stragglers: list[Straggler], compacted: bool, rules_skew_out: bool
-) -> None:
-    print_json(
-        {
+        told = {
             "kind": "application",
             "name": application.name,
             "spark": application.spark,
@@ -184,15 +151,38 @@ def _print_objects(
             "failed": len(application.failed),
             "skew_ruled_out": rules_skew_out,
         }
+        print_json(told)
+        found: list[tuple[str, Any]] = [("straggler", one) for one in stragglers]
+        found += [("unfinished", task) for task in application.unfinished]
+        found += [("failed", partition) for partition in application.failed]
+        for kind, thing in found:
+            print_json({"kind": kind} | asdict(thing))
+        for shuffle in application.undone:
+            print_json({"kind": "undone"} | shuffle._asdict() | {"remedy": advice(shuffle.write)})
+        return
+    seconds = sum(stage.seconds for stage in application.stages)
+    print(
+        f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
+        f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
     )
-    for one in stragglers:
-        print_json({"kind": "straggler"} | asdict(one))
-    for task in application.unfinished:
-        print_json({"kind": "unfinished"} | asdict(task))
-    for partition in application.failed:
-        print_json({"kind": "failed"} | asdict(partition))
+    _print_gaps(application, compacted=compacted)
     for shuffle in application.undone:
-        print_json({"kind": "undone"} | shuffle._asdict() | {"remedy": advice(shuffle.write)})
+        what = f" ({shuffle.query})" if shuffle.query else ""
+        print(
+            f"A write{what} shuffles again what was routed, so its tasks are as uneven as before: "
+            f"{advice(shuffle.write)}.\n  {shuffle.write}\n  {shuffle.exchange}"
+        )
+    if stragglers:
+        _print_stragglers(stragglers)
+    elif not application.stages:
+        print("No stage has tasks that ended, so nothing is known about skew.")
+    elif rules_skew_out:
+        print("No stage has a task far above the others: skew is not what makes it slow.")
+    else:
+        print(
+            "No task that ended is far above the others. The log does not show the rest, so skew "
+            "cannot be ruled out."
+        )
 
 
 def _print_gaps(application: Application, *, compacted: bool) -> None:
