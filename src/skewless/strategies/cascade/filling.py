@@ -7,6 +7,7 @@ import numpy as np
 from skewless.arrays import F64, I64, Floats
 from skewless.kernels.least_loaded import first_least
 from skewless.plumbing.compiling import kernel
+from skewless.strategies.cascade.orders import following
 from skewless.strategies.cascade.state import (
     FEW,
     HEAVY_PARTS,
@@ -14,7 +15,6 @@ from skewless.strategies.cascade.state import (
     CascadeState,
     begin_again,
     charge,
-    following,
     may_search,
 )
 

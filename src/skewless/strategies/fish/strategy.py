@@ -16,24 +16,22 @@ from skewless.kernels.space_saving import admit
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state
-from skewless.strategies.fish.candidate_rows import (
-    HEADER,
-    candidate_rows,
-    first_candidates,
-    headers,
-    two_candidates,
-    words_per_row,
-)
 from skewless.strategies.fish.hot_key_classification import (
     ALL_WORKERS,
     CHK,
     D_CHOICES,
+    HEADER,
     FishState,
+    candidate_rows,
     complete,
+    first_candidates,
     grant,
     grant_largest,
     growth,
+    headers,
     review,
+    two_candidates,
+    words_per_row,
 )
 from skewless.strategies.fish.key_frequencies import (
     fade,

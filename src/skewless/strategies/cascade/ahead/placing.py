@@ -21,7 +21,7 @@ from skewless.strategies.cascade.ahead.state import (
     AheadState,
     Buffers,
 )
-from skewless.strategies.cascade.state import following, slot_of, stride_of
+from skewless.strategies.cascade.orders import following, slot_of, stride_of
 
 _CLASSES = 64
 _MIDDLE = 16  # the class of keys that weigh half of an average record
@@ -86,7 +86,10 @@ def share_out(state: AheadState, n_keys: I64, rest: F64) -> None:
     """
     shares, costs, scale = state.buffers.shares, state.costs, state.numbers[0]["scale"]
     level = _common_level(state, rest)
-    worker = _some_worker(state, n_keys)
+    bits = state.seed[0]  # some worker, which depends only on the seed and the keys of the block
+    for number in range(n_keys):
+        bits += state.buffers.hashes[number]
+    worker = slot_of(mix(bits), shares.size)
     carried = 0.0
     for _ in range(shares.size):
         exact = max(0.0, (level - shares[worker]) / costs[worker] / scale)
@@ -117,15 +120,6 @@ def _common_level(state: AheadState, rest: F64) -> F64:
             break
         level = content / capacity
     return level
-
-
-@kernel
-def _some_worker(state: AheadState, n_keys: I64) -> I64:
-    """Return a pseudo-random worker that depends only on the seed and the keys of the block."""
-    bits = state.seed[0]
-    for number in range(n_keys):
-        bits += state.buffers.hashes[number]
-    return slot_of(mix(bits), state.levels.size)
 
 
 @kernel

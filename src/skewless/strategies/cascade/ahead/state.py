@@ -17,11 +17,19 @@ from skewless.state import (
     growing,
     require_same,
     require_within,
+    within,
     zeros,
 )
-from skewless.strategies.cascade.condensing import Counted
-from skewless.strategies.cascade.heavy_keys import ABSENT, HeavyKeys, admit, fade, find, first_place
-from skewless.strategies.cascade.state import home_of, weight_of
+from skewless.strategies.cascade.heavy_keys import (
+    ABSENT,
+    Counted,
+    HeavyKeys,
+    admit,
+    fade,
+    find,
+    first_place,
+)
+from skewless.strategies.cascade.orders import home_of, weight_of
 
 NUMBERS = np.dtype(
     [
@@ -81,6 +89,9 @@ class Buffers(NamedTuple):
 
 
 @fixed("seed", "owners", "strides", "costs")
+@within(-MOST_WEIGHT, MOST_WEIGHT, "levels")
+@within(0, MOST_WEIGHT, "numbers")
+@within(0, MOST_COUNTED, "counters")
 class AheadState(NamedTuple):
     """What this source has sent in the present interval, and what it knows of the heaviest keys."""
 
@@ -95,18 +106,14 @@ class AheadState(NamedTuple):
     buffers: Buffers
 
     def check(self, fresh: AheadState) -> None:
-        """Refuse workers that do not exist, and numbers that no stream leads to."""
-        check_numbers(self, fresh)
+        """Refuse numbers that no stream leads to."""
+        _check_numbers(self, fresh)
 
 
-def check_numbers(state: Any, fresh: Any) -> None:
-    """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
+def _check_numbers(state: Any, fresh: Any) -> None:
     require_same("numbers.tolerance", state.numbers["tolerance"], fresh.numbers["tolerance"])
-    require_same("counters.epoch", state.counters["epoch"], fresh.counters["epoch"])
-    require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
-    require_within("numbers", state.numbers, 0, MOST_WEIGHT)
     require_within("numbers.scale", state.numbers["scale"], 1 / MOST_WEIGHT, MOST_WEIGHT)
-    require_within("counters", state.counters, 0, MOST_COUNTED)
+    require_same("counters.epoch", state.counters["epoch"], fresh.counters["epoch"])
 
 
 def buffers(n_workers: int) -> Buffers:
@@ -127,6 +134,9 @@ def buffers(n_workers: int) -> Buffers:
 
 @growing("counted.keys", "counted.counts")
 @fixed("owners", "costs")
+@within(-MOST_WEIGHT, MOST_WEIGHT, "levels")
+@within(0, MOST_WEIGHT, "numbers")
+@within(0, MOST_COUNTED, "counters")
 class CondensedAhead(NamedTuple):
     """What is counted; other fields are as in `AheadState`."""
 
@@ -138,8 +148,8 @@ class CondensedAhead(NamedTuple):
     counters: Rows
 
     def check(self, fresh: CondensedAhead) -> None:
-        """Refuse workers and places that do not exist, and values that are out of range."""
-        check_numbers(self, fresh)
+        """Refuse numbers that no stream leads to."""
+        _check_numbers(self, fresh)
 
 
 def carried_levels(part: AheadState | CondensedAhead) -> Floats:
