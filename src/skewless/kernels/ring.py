@@ -45,7 +45,6 @@ class Ring(NamedTuple):
 def ring(
     n_workers: int,
     seed: int,
-    *,
     virtual_nodes: int = 128,
     capacities: Sequence[float] | Floats | None = None,
     unit: float | None = None,

@@ -265,30 +265,23 @@ def begin_again(state: CascadeState, place: I64) -> None:
     room first.
     """
     cursor = state.cursors[place]
-    reach = np.int64(cursor["reach"])
-    home = np.int64(cursor["home"])
-    stride = np.int64(cursor["stride"])
+    reach, home = np.int64(cursor["reach"]), np.int64(cursor["home"])
     is_few = reach <= FEW
     cursor["position"] = reach
-    cursor["next"] = 0
-    cursor["end"] = 0
-    cursor["other"] = 0
+    cursor["next"] = cursor["other"] = 0
+    cursor["end"] = 1 if reach == 1 else 0
     state.marks[place]["floor"] = np.inf if is_few else 0.0
     state.waiting[place * WAITING] = home
     set_limit(state, place)
-    if reach == 1:
-        cursor["end"] = 1
-    elif is_few:
+    if is_few and reach > 1:
         # A whole number of rounds, so that the row continues with the first worker of the order.
         cursor["end"] = (WAITING - 1) // reach * reach
         cursor["other"] = 1
         worker = home
-        position = 0
-        for i in range(WAITING):
+        for i in range(1, WAITING):
+            worker = following(worker, np.int64(cursor["stride"]), state.levels.size)
+            worker = home if i % reach == 0 else worker
             state.waiting[place * WAITING + i] = worker
-            position += 1
-            worker = home if position == reach else following(worker, stride, state.levels.size)
-            position = 0 if position == reach else position
 
 
 @kernel

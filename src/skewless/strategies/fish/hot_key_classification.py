@@ -71,14 +71,13 @@ def candidate_rows(
 ) -> CandidateRows:
     """Return `n_rows` empty rows; all workers have equally many points, those that left none."""
     n_workers = capacities.size
-    members = np.flatnonzero(capacities > 0).astype(np.int32)
     stays = (capacities > 0).astype(np.float64)
     return CandidateRows(
         seeds=seeds.copy(),
         n_workers=np.array([n_workers]),
-        members=members,
+        members=np.flatnonzero(stays).astype(np.int32),
         by_ring=np.array([int(by_ring)]),
-        ring=ring(n_workers, int(seeds[1]), virtual_nodes=virtual_nodes, capacities=stays)
+        ring=ring(n_workers, int(seeds[1]), virtual_nodes, stays)
         if by_ring
         else ring(1, int(seeds[1]), virtual_nodes=1),
         rows=np.zeros(n_rows * words_per_row(n_workers), np.uint64),
@@ -198,15 +197,13 @@ def _fewest_for_all(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) ->
         hot_share += shares[i]
         miss *= (n_workers - 1.0) / n_workers
     rest = max(0.0, 1.0 - hot_share)
-    d = 2
-    uncovered = miss * miss
-    while d < n_workers:
+    uncovered = miss
+    for d in range(2, n_workers):
+        uncovered *= miss
         covered = 1.0 - uncovered
         if hot_share + covered * covered * rest <= covered * (1.0 + n_workers * epsilon):
-            break
-        d += 1
-        uncovered *= miss
-    return d
+            return d
+    return max(2, n_workers)
 
 
 @kernel
