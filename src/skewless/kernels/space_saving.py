@@ -185,8 +185,9 @@ def _rise(order: Order, n: I64, count: F64, stamp: I64, entry: I32) -> None:
 @kernel
 def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
     """Move the entry at `place`, which is the front, to where it belongs by now."""
-    begin, end = summary.keys.size + 3, summary.order.counts.size
-    entry = summary.order.entries[place]
+    order = summary.order
+    begin, end = summary.keys.size + 3, order.counts.size
+    entry = order.entries[place]
     count, stamp = summary.counts[entry], summary.stamps[entry]
     n = summary.heap_size[0]
     free = summary.head[0] + summary.keys.size - n
@@ -194,25 +195,22 @@ def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
     # An empty queue still holds its last entry: the smallest when it left, so all are above it.
     last = free - 1 if free > begin else end - 1
     # Old entries stay out of the queue: behind a hot key's count, nothing could enter it again.
-    to_queue = is_new and not _less(
-        count, stamp, summary.order.counts[last], summary.order.stamps[last]
-    )
+    to_queue = is_new and not _less(count, stamp, order.counts[last], order.stamps[last])
     if to_queue:
-        _set(summary.order, free, count, stamp, entry)
+        _set(order, free, count, stamp, entry)
     if place > 0:
         summary.head[0] = place + 1 if place + 1 < end else begin
         if not to_queue:
-            _rise(summary.order, n, count, stamp, entry)
+            _rise(order, n, count, stamp, entry)
             summary.heap_size[0] = n + 1
-    else:
-        if to_queue:  # the last of the heap takes the root's place
-            n -= 1
-            summary.heap_size[0] = n
-            entry = summary.order.entries[n]
-            count, stamp = summary.order.counts[n], summary.order.stamps[n]
-            summary.order.counts[n] = np.inf
-        if n > 0:
-            _sink(summary.order, n, count, stamp, entry)
+        return
+    if to_queue:  # the last of the heap takes the root's place
+        n -= 1
+        summary.heap_size[0] = n
+        count, stamp, entry = order.counts[n], order.stamps[n], order.entries[n]
+        order.counts[n] = np.inf
+    if n > 0:
+        _sink(order, n, count, stamp, entry)
 
 
 @kernel

@@ -57,11 +57,8 @@ def _score(state: CardinalityState, worker: I64) -> I64:
 
 @kernel
 def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
-    seed = state.seed[0]
-    n_workers = state.window_loads.size
-    affinity = state.settings[0]["affinity"]
-    window = state.settings[0]["window"]
-    totals = state.totals[0]
+    seed, n_workers, totals = state.seed[0], state.window_loads.size, state.totals[0]
+    affinity, window = state.settings[0]["affinity"], state.settings[0]["window"]
     for i in range(keys.size):
         if totals["records"] == window:
             clear(state.seen)

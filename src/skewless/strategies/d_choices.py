@@ -152,14 +152,12 @@ class DChoicesState(NamedTuple):
 @kernel
 def _refresh(state: DChoicesState) -> None:
     """Compute d again: at first whenever the records have doubled, later at equal distances."""
-    summary = state.head.summary
-    records = state.counters[0]["records"]
-    n_hot = list_shares(summary, state.head.threshold[0] * records, records, state.shares)
-    sort_descending(state.shares, n_hot)
-    state.counters[0]["choices"] = fewest_choices(
-        state.shares, n_hot, state.loads.size, state.settings[0]["epsilon"]
-    )
-    state.counters[0]["next_refresh"] = records + min(records, state.settings[0]["refresh"])
+    counters, settings, shares = state.counters[0], state.settings[0], state.shares
+    records = counters["records"]
+    n_hot = list_shares(state.head.summary, state.head.threshold[0] * records, records, shares)
+    sort_descending(shares, n_hot)
+    counters["choices"] = fewest_choices(shares, n_hot, state.loads.size, settings["epsilon"])
+    counters["next_refresh"] = records + min(records, settings["refresh"])
 
 
 @kernel

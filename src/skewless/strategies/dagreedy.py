@@ -169,10 +169,8 @@ def _best(holder: I64, least: I64, loads: Ints, total: I64) -> I64:
 
 @kernel
 def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
-    seed = state.seed[0]
-    loads = state.loads
-    length = state.settings[0]["interval"]
-    hot_above = state.settings[0]["hot_above"]
+    seed, loads = state.seed[0], state.loads
+    length, hot_above = state.settings[0]["interval"], state.settings[0]["hot_above"]
     n_words = state.holders.size // state.row_keys.size
     for i in range(keys.size):
         total = state.counters[0]["records"]
@@ -180,9 +178,7 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
         if total == interval * length and total > 0:
             _begin_interval(state, interval)
         slot = find_slot(state.counts, keys[i])
-        count = np.int64(state.counts.values[slot]) + 1
-        if count == 0:  # ABSENT until now
-            count = 1
+        count = max(np.int64(state.counts.values[slot]), 0) + 1  # ABSENT is below 0
         state.counts.keys[slot] = keys[i]
         state.counts.values[slot] = count
         worker = np.int64(to_worker(seeded(keys[i], seed), loads.size))

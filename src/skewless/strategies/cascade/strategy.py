@@ -309,10 +309,7 @@ def _rows(n_rows: int, n_workers: int) -> dict[str, Any]:
     cursors = np.zeros(n_rows, CURSORS)
     cursors["reach"] = 1
     homes = np.arange(n_workers, dtype=np.int32)
-    return {
-        "cursors": cursors,
-        "waiting": np.append(np.zeros(n_rows * WAITING, np.int32), homes),
-    }
+    return {"cursors": cursors, "waiting": np.append(np.zeros(n_rows * WAITING, np.int32), homes)}
 
 
 def _watched_together(parts: Sequence[CondensedCascade], heavy: HeavyKeys) -> Floats:

@@ -159,18 +159,11 @@ def _find_and_enter(
 @kernel
 def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     """Fill `out` with the worker of each record."""
-    seed = state.seed[0]
-    loads = state.loads
-    window = state.window
-    control = state.control[0]
-    incoming = control["incoming"]
+    seed, loads, window, control = state.seed[0], state.loads, state.window, state.control[0]
     mask = np.uint64(window.ring.size - 1)
-    place = window.counters[PLACE]
-    size = window.counters[SIZE]
-    n_free = window.counters[N_FREE]
-    until = control["until"]
-    step = control["step"]
-    n_pending = control["n_pending"]
+    place, size, n_free = window.counters[PLACE], window.counters[SIZE], window.counters[N_FREE]
+    incoming, step = control["incoming"], control["step"]
+    until, n_pending = control["until"], control["n_pending"]
     length, hot_from, table = _settings(state)
     # The next key is hashed one record ahead: a mispredicted branch below then costs only what
     # comes after the hash.

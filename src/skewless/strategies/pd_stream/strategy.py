@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import betaincinv
 
 from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.bits import words_for
@@ -14,13 +15,7 @@ from skewless.kernels.hashing import seed_array, two_workers
 from skewless.parameters import check_types, require, require_all_stay, require_count
 from skewless.state import copy_state, zeros
 from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
-from skewless.strategies.pd_stream.hot_key_probability import probability_table
-from skewless.strategies.pd_stream.instance_assignment import (
-    CONTROL,
-    NEVER,
-    PdStreamState,
-    route,
-)
+from skewless.strategies.pd_stream.instance_assignment import CONTROL, NEVER, PdStreamState, route
 from skewless.strategies.pd_stream.sampling_window import (
     NO_ROW,
     append,
@@ -34,6 +29,20 @@ from skewless.strategy import Traits
 _N_STAGES = 3
 _SLACK = 4
 _MOST_STEP = 1 << 20
+
+
+def probability_table(length: int, confidence: float) -> Floats:
+    """Return, for a key seen 0 … `length` times in `length` records, the share it may have.
+
+    It is the share p of the stream at which the key would be seen at least that often with a
+    probability of `confidence`. The chance of at least k successes is a regularised incomplete
+    beta function, I_p(k, N − k + 1), so p is its inverse and needs no search (Alg. 1, eq. 14–15).
+
+    >>> probability_table(16, 0.99)[[1, 2, 6, 16]].round(3).tolist()
+    [0.25, 0.349, 0.63, 0.999]
+    """
+    counts = np.arange(1, length + 1)
+    return np.concatenate([[0.0], betaincinv(counts, length - counts + 1, confidence)])
 
 
 @dataclass(frozen=True)
