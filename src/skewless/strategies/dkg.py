@@ -222,8 +222,8 @@ class DKG(NamesItsMoves):
         places = np.searchsorted(report.keys, heavy)
         np.subtract.at(buckets, bucket_of[places], report.loads[places])
 
-        buckets = np.maximum(buckets, 0.0) + _by_bucket(rest, state.buckets)
-        loads = np.concatenate([report.loads[places], buckets])
+        light = np.maximum(buckets, 0.0) + _by_bucket(rest, state.buckets)
+        loads = np.concatenate([report.loads[places], light])
         order = np.argsort(-loads, kind="stable")
         workers = np.empty(loads.size, np.int32)
         assign(loads, order, np.zeros(n_workers), workers)
