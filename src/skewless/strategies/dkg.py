@@ -216,14 +216,16 @@ class DKG(NamesItsMoves):
         summary = space_saving(self._capacity(n_workers))
         _offer_all(summary, report.keys, report.loads)
         bucket_of = hashed_workers(report.keys, state.seed, state.buckets.size)
-        buckets = np.bincount(bucket_of, weights=report.loads, minlength=state.buckets.size)
+        buckets = np.zeros(state.buckets.size)
+        np.add.at(buckets, bucket_of, report.loads)
+
         keys, estimates, _ = entries(summary)
         heavy = keys[estimates >= self.theta / n_workers * total]
         places = np.searchsorted(report.keys, heavy)
         np.subtract.at(buckets, bucket_of[places], report.loads[places])
 
-        light = np.maximum(buckets, 0.0) + _by_bucket(rest, state.buckets)
-        loads = np.concatenate([report.loads[places], light])
+        buckets = np.maximum(buckets, 0.0) + _by_bucket(rest, state.buckets)
+        loads = np.concatenate([report.loads[places], buckets])
         order = np.argsort(-loads, kind="stable")
         workers = np.empty(loads.size, np.int32)
         assign(loads, order, np.zeros(n_workers), workers)
