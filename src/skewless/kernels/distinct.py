@@ -23,7 +23,7 @@ _TOP_BIT = np.uint64(1 << 63)
 
 
 def registers(precision: int) -> Bytes:
-    """Return an empty counter of 2^precision registers; `precision` is 4 … 18."""
+    """Return an empty counter of 2^precision registers; `precision` is 7 … 18."""
     return np.zeros(1 << precision, np.uint8)
 
 
@@ -58,15 +58,5 @@ def estimate(registers: Bytes) -> F64:
         harmonic += 1.0 / np.float64(_ONE << np.uint64(register))
         if register == 0:
             zeros += 1
-    if m == 16:
-        alpha = 0.673
-    elif m == 32:
-        alpha = 0.697
-    elif m == 64:
-        alpha = 0.709
-    else:
-        alpha = 0.7213 / (1.0 + 1.079 / m)
-    raw = alpha * m * m / harmonic
-    if raw <= 2.5 * m and zeros > 0:
-        return m * math.log(m / zeros)
-    return raw
+    raw = 0.7213 / (1.0 + 1.079 / m) * m * m / harmonic
+    return m * math.log(m / zeros) if raw <= 2.5 * m and zeros > 0 else raw

@@ -30,11 +30,9 @@ def fewest_choices(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> 
     tail_share = max(0.0, 1.0 - head_share)
     slack = 1.0 + n_workers * epsilon
     miss = (n_workers - 1.0) / n_workers
-    d = max(2, np.int64(np.ceil(shares[0] * n_workers)))
-    while d < n_workers:
+    for d in range(max(2, np.int64(np.ceil(shares[0] * n_workers))), n_workers):
         uncovered = 1.0
         prefix_share = 0.0
-        fits = True
         for h in range(n_hot):
             uncovered *= miss**d
             covered = 1.0 - uncovered  # B: expected share of workers that h + 1 hot keys cover
@@ -45,9 +43,7 @@ def fewest_choices(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> 
                 + covered * covered * tail_share
             )
             if landing > covered * slack:
-                fits = False
                 break
-        if fits:
+        else:
             return d
-        d += 1
     return n_workers

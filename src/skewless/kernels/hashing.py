@@ -13,7 +13,6 @@ _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _INVERSE_1 = np.uint64(pow(int(_FACTOR_1), -1, 1 << 64))
 _INVERSE_2 = np.uint64(pow(int(_FACTOR_2), -1, 1 << 64))
-_LOW_32 = np.uint64(0xFFFFFFFF)
 _TO_UNIT = 1.0 / (1 << 53)
 
 
@@ -89,10 +88,7 @@ def to_worker(hashed: U64, n_workers: I64) -> I32:
 @kernel
 def two_workers(hashed: U64, n_workers: I64) -> tuple[I32, I32]:
     """Return the two candidates of a key, one from each half of its hash. They may be equal."""
-    n = np.uint64(n_workers)
-    first = np.int32(((hashed >> _SHIFT_32) * n) >> _SHIFT_32)
-    second = np.int32(((hashed & _LOW_32) * n) >> _SHIFT_32)
-    return first, second
+    return to_worker(hashed, n_workers), to_worker(hashed << _SHIFT_32, n_workers)
 
 
 @kernel

@@ -45,7 +45,6 @@ class Ring(NamedTuple):
 def ring(
     n_workers: int,
     seed: int,
-    *,
     virtual_nodes: int = 128,
     capacities: Sequence[float] | Floats | None = None,
     unit: float | None = None,
@@ -68,23 +67,15 @@ def ring(
     >>> np.bincount(small.workers[:-1]).tolist()
     [3, 3, 0, 6]
     """
-    if n_workers < 1:
-        raise ValueError(f"ring: n_workers must be at least 1, not {n_workers}")
-    if virtual_nodes < 1:
-        raise ValueError(f"ring: virtual_nodes must be at least 1, not {virtual_nodes}")
     speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-    if speeds.shape != (n_workers,) or not np.all(np.isfinite(speeds) & (speeds >= 0)):
-        raise ValueError(
-            f"ring: capacities must be {n_workers} finite numbers of at least 0, not {capacities!r}"
-        )
     stays = speeds > 0
-    if not stays.any():
-        raise ValueError(f"ring: capacities must be above 0 for some worker, not {capacities!r}")
-    if unit is None:
-        unit = float(speeds[stays].mean())
-    if not (np.isfinite(unit) and unit > 0):
-        raise ValueError(f"ring: unit must be a finite number above 0, not {unit}")
-
+    are_speeds = speeds.shape == (n_workers,) and np.all(np.isfinite(speeds) & (speeds >= 0))
+    if not (are_speeds and stays.any()):
+        raise ValueError(
+            f"ring: capacities must be {n_workers} finite numbers of at least 0, one of them above "
+            f"0, not {capacities!r}"
+        )
+    unit = float(speeds[stays].mean()) if unit is None else unit
     n_points = np.maximum(np.rint(virtual_nodes * speeds / unit), stays).astype(np.int64)
     positions = np.empty(int(n_points.sum()), np.uint64)
     workers = np.empty(positions.size, np.int32)
@@ -143,18 +134,14 @@ def candidates(ring: Ring, hashed: U64, n: I64, out: Workers) -> I64:
     """
     n_points = ring.positions.size - 1
     ring.stamp[0] += 1
-    stamp = ring.stamp[0]
-    point = find_point(ring, hashed)
+    first = find_point(ring, hashed)
     found = 0
-    for _ in range(n_points):
+    for point in range(first, first + n_points):
         if found == n:
             break
-        if point == n_points:
-            point = 0
-        worker = ring.workers[point]
-        if ring.seen[worker] != stamp:
-            ring.seen[worker] = stamp
+        worker = ring.workers[point if point < n_points else point - n_points]
+        if ring.seen[worker] != ring.stamp[0]:
+            ring.seen[worker] = ring.stamp[0]
             out[found] = worker
             found += 1
-        point += 1
     return found

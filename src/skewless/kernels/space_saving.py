@@ -107,12 +107,8 @@ def space_saving(capacity: int) -> SpaceSaving:
         # more key, because the newcomer enters before the evicted one leaves.
         table=key_table(3 * capacity),
         order=zeros(Order, 2 * capacity + 3),
-        head=1,
-        heap_size=1,
-        size=1,
-        clock=1,
         unit=np.ones(1),
-        total=1,
+        **dict.fromkeys(("head", "heap_size", "size", "clock", "total"), 1),
     )
     _forget_order(summary)
     return summary
@@ -187,17 +183,11 @@ def _rise(order: Order, n: I64, count: F64, stamp: I64, entry: I32) -> None:
 
 
 @kernel
-def _front(order: Order, head: I64, queued: I64) -> I64:
-    """Return the place of the smallest (count, stamp): 0 if it is in the heap."""
-    is_root = _less(order.counts[0], order.stamps[0], order.counts[head], order.stamps[head])
-    return 0 if is_root | (queued == 0) else head
-
-
-@kernel
 def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
     """Move the entry at `place`, which is the front, to where it belongs by now."""
-    begin, end = summary.keys.size + 3, summary.order.counts.size
-    entry = summary.order.entries[place]
+    order = summary.order
+    begin, end = summary.keys.size + 3, order.counts.size
+    entry = order.entries[place]
     count, stamp = summary.counts[entry], summary.stamps[entry]
     n = summary.heap_size[0]
     free = summary.head[0] + summary.keys.size - n
@@ -205,36 +195,37 @@ def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
     # An empty queue still holds its last entry: the smallest when it left, so all are above it.
     last = free - 1 if free > begin else end - 1
     # Old entries stay out of the queue: behind a hot key's count, nothing could enter it again.
-    to_queue = is_new and not _less(
-        count, stamp, summary.order.counts[last], summary.order.stamps[last]
-    )
+    to_queue = is_new and not _less(count, stamp, order.counts[last], order.stamps[last])
     if to_queue:
-        _set(summary.order, free, count, stamp, entry)
+        _set(order, free, count, stamp, entry)
     if place > 0:
         summary.head[0] = place + 1 if place + 1 < end else begin
         if not to_queue:
-            _rise(summary.order, n, count, stamp, entry)
+            _rise(order, n, count, stamp, entry)
             summary.heap_size[0] = n + 1
-    else:
-        if to_queue:  # the last of the heap takes the root's place
-            n -= 1
-            summary.heap_size[0] = n
-            entry = summary.order.entries[n]
-            count, stamp = summary.order.counts[n], summary.order.stamps[n]
-            summary.order.counts[n] = np.inf
-        if n > 0:
-            _sink(summary.order, n, count, stamp, entry)
+        return
+    if to_queue:  # the last of the heap takes the root's place
+        n -= 1
+        summary.heap_size[0] = n
+        count, stamp, entry = order.counts[n], order.stamps[n], order.entries[n]
+        order.counts[n] = np.inf
+    if n > 0:
+        _sink(order, n, count, stamp, entry)
 
 
 @kernel
 def _evict(summary: SpaceSaving, amount: F64) -> I32:
     """Evict the smallest entry of a full summary, and return it for another key."""
+    order = summary.order
     entry = np.int32(ABSENT)
     is_new = False
     while not is_new:
-        place = _front(summary.order, summary.head[0], summary.keys.size - summary.heap_size[0])
-        entry = summary.order.entries[place]
-        is_new = summary.order.stamps[place] == summary.stamps[entry]
+        head = summary.head[0]
+        is_root = _less(order.counts[0], order.stamps[0], order.counts[head], order.stamps[head])
+        is_heap = is_root | (summary.heap_size[0] == summary.keys.size)  # then no queue is left
+        place = 0 if is_heap else head
+        entry = order.entries[place]
+        is_new = order.stamps[place] == summary.stamps[entry]
         if is_new:
             summary.errors[entry] = summary.counts[entry]
             summary.counts[entry] += amount
@@ -308,17 +299,9 @@ def decay(summary: SpaceSaving, factor: F64) -> None:
 
     With 0, keys keep their places with a count of 0, until they occur again or are evicted.
     """
-    if factor == 0.0:
-        for entry in range(summary.size[0]):
-            summary.counts[entry] = 0.0
-            summary.errors[entry] = 0.0
-        summary.total[0] = 0.0
-        summary.unit[0] = 1.0
-        _forget_order(summary)
-        return
-    summary.unit[0] /= factor
-    if summary.unit[0] > _LARGEST_UNIT:
-        unit = summary.unit[0]
+    unit = summary.unit[0] / factor if factor > 0.0 else np.inf
+    summary.unit[0] = unit
+    if unit > _LARGEST_UNIT:
         for entry in range(summary.size[0]):
             summary.counts[entry] /= unit
             summary.errors[entry] /= unit

@@ -20,9 +20,9 @@ _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 # A shift or a position that is no uint64 would turn a hash into a float.
-_ONE, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(n) for n in range(1, 9))
+_ZERO, _ONE, _2, _3, _4, _7, _8 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 7, 8))
 _11, _12, _16, _18, _23, _24, _27 = (np.uint64(n) for n in (11, 12, 16, 18, 23, 24, 27))
-_29, _31, _32, _33, _40, _48, _56, _64 = (np.uint64(n) for n in (29, 31, 32, 33, 40, 48, 56, 64))
+_29, _31, _32, _33, _64 = (np.uint64(n) for n in (29, 31, 32, 33, 64))
 
 
 @kernel
@@ -44,7 +44,7 @@ def _round(lane: U64, word: U64) -> U64:
 
 @kernel
 def _take_word(hashed: U64, word: U64) -> U64:
-    return _rotate(hashed ^ _round(np.uint64(0), word), _27) * _PRIME_1 + _PRIME_4
+    return _rotate(hashed ^ _round(_ZERO, word), _27) * _PRIME_1 + _PRIME_4
 
 
 @kernel
@@ -78,21 +78,7 @@ def _half_at(data: Bytes, at: U64) -> U64:
 
 @kernel
 def _word_at(data: Bytes, at: U64) -> U64:
-    return (
-        np.uint64(data[at])
-        | np.uint64(data[at + _ONE]) << _8
-        | np.uint64(data[at + _2]) << _16
-        | np.uint64(data[at + _3]) << _24
-        | np.uint64(data[at + _4]) << _32
-        | np.uint64(data[at + _5]) << _40
-        | np.uint64(data[at + _6]) << _48
-        | np.uint64(data[at + _7]) << _56
-    )
-
-
-@kernel
-def _join_lane(hashed: U64, lane: U64) -> U64:
-    return (hashed ^ _round(np.uint64(0), lane)) * _PRIME_1 + _PRIME_4
+    return _half_at(data, at) | _half_at(data, at + _4) << _32
 
 
 @kernel
@@ -114,10 +100,8 @@ def hash_bytes(data: Bytes, start: I64, stop: I64, seed: U64) -> U64:
             at += _32
         hashed = _rotate(lane_1, _ONE) + _rotate(lane_2, _7)
         hashed += _rotate(lane_3, _12) + _rotate(lane_4, _18)
-        hashed = _join_lane(hashed, lane_1)
-        hashed = _join_lane(hashed, lane_2)
-        hashed = _join_lane(hashed, lane_3)
-        hashed = _join_lane(hashed, lane_4)
+        for lane in (lane_1, lane_2, lane_3, lane_4):
+            hashed = (hashed ^ _round(_ZERO, lane)) * _PRIME_1 + _PRIME_4
     else:
         hashed = seed + _PRIME_5
     hashed += length

@@ -3,21 +3,29 @@
 Each folder's `__init__.py` says what to read first, and which part of the paper each file holds.
 """
 
-from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity
-from skewless.strategies.cascade import Cascade, CascadeAhead
-from skewless.strategies.d_choices import DChoices, WChoices
-from skewless.strategies.dagreedy import DAGreedy
-from skewless.strategies.dalton import Dalton
-from skewless.strategies.dkg import DKG
-from skewless.strategies.fish import Fish
-from skewless.strategies.hash import Hash
-from skewless.strategies.ideal import Ideal
-from skewless.strategies.mixed import MinMig, MinTable, Mixed, MixedBruteForce, Readj, Simple
-from skewless.strategies.partial_key import PartialKey
-from skewless.strategies.pd_stream import PdStream
-from skewless.strategies.prompt import Prompt
-from skewless.strategies.pstream import PStream
-from skewless.strategies.shuffle import Shuffle
+from skewless.strategies.cardinality import CardinalityMinimal as CardinalityMinimal
+from skewless.strategies.cardinality import CountAffinity as CountAffinity
+from skewless.strategies.cascade import Cascade as Cascade
+from skewless.strategies.cascade import CascadeAhead as CascadeAhead
+from skewless.strategies.d_choices import DChoices as DChoices
+from skewless.strategies.d_choices import WChoices as WChoices
+from skewless.strategies.dagreedy import DAGreedy as DAGreedy
+from skewless.strategies.dalton import Dalton as Dalton
+from skewless.strategies.dkg import DKG as DKG
+from skewless.strategies.fish import Fish as Fish
+from skewless.strategies.hash import Hash as Hash
+from skewless.strategies.ideal import Ideal as Ideal
+from skewless.strategies.mixed import MinMig as MinMig
+from skewless.strategies.mixed import MinTable as MinTable
+from skewless.strategies.mixed import Mixed as Mixed
+from skewless.strategies.mixed import MixedBruteForce as MixedBruteForce
+from skewless.strategies.mixed import Readj as Readj
+from skewless.strategies.mixed import Simple as Simple
+from skewless.strategies.partial_key import PartialKey as PartialKey
+from skewless.strategies.pd_stream import PdStream as PdStream
+from skewless.strategies.prompt import Prompt as Prompt
+from skewless.strategies.pstream import PStream as PStream
+from skewless.strategies.shuffle import Shuffle as Shuffle
 
 ALL = (
     Hash,
@@ -44,30 +52,3 @@ ALL = (
     DKG,
     Ideal,
 )
-
-__all__ = [
-    "ALL",
-    "DKG",
-    "CardinalityMinimal",
-    "Cascade",
-    "CascadeAhead",
-    "CountAffinity",
-    "DAGreedy",
-    "DChoices",
-    "Dalton",
-    "Fish",
-    "Hash",
-    "Ideal",
-    "MinMig",
-    "MinTable",
-    "Mixed",
-    "MixedBruteForce",
-    "PStream",
-    "PartialKey",
-    "PdStream",
-    "Prompt",
-    "Readj",
-    "Shuffle",
-    "Simple",
-    "WChoices",
-]

@@ -12,7 +12,7 @@ from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, fixed, require_that, require_within, within
+from skewless.state import MOST_COUNTED, fixed, require_that, require_within, within, zeros
 from skewless.strategies.rescaling import HashedAnew
 from skewless.strategy import Traits
 
@@ -37,43 +37,34 @@ class CardinalityState(NamedTuple):
 
     def check(self, fresh: CardinalityState) -> None:
         """Refuse more keys than the window has records."""
-        require_within("totals", self.totals["records"], 0, int(self.settings["window"][0]))
+        records = self.totals["records"]
+        require_within("totals", records, 0, int(self.settings["window"][0]))
         n_seen = np.count_nonzero(self.seen.values != ABSENT)
-        require_that(
-            n_seen <= self.totals["records"][0],
-            "seen must have no more keys than there were records",
-        )
+        require_that(n_seen <= records[0], "seen must have no more keys than there were records")
 
 
 @kernel
-def _second_is_better(state: CardinalityState, first: I64, second: I64) -> bool:
-    """Compare two candidates by the rule. Ties go to the second."""
-    rule = state.settings[0]["rule"]
+def _score(state: CardinalityState, worker: I64) -> I64:
+    """Return what the rule compares; less is better."""
+    rule, totals = state.settings[0]["rule"], state.totals[0]
     if rule == _FEWER_KEYS:
-        return bool(state.n_keys[second] <= state.n_keys[first])
+        return state.n_keys[worker]
     if rule == _FEWER_RECORDS:
-        return bool(state.window_loads[second] <= state.window_loads[first])
+        return state.window_loads[worker]
     # Both measures in units of their mean, multiplied out to whole numbers, so that it stays exact.
-    records, pairs = state.totals[0]["records"], state.totals[0]["pairs"]
-    score_1 = state.n_keys[first] * records + state.window_loads[first] * pairs
-    score_2 = state.n_keys[second] * records + state.window_loads[second] * pairs
-    return bool(score_2 <= score_1)
+    return state.n_keys[worker] * totals["records"] + state.window_loads[worker] * totals["pairs"]
 
 
 @kernel
 def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
-    seed = state.seed[0]
-    n_workers = state.window_loads.size
-    affinity = state.settings[0]["affinity"]
-    window = state.settings[0]["window"]
-    totals = state.totals[0]
+    seed, n_workers, totals = state.seed[0], state.window_loads.size, state.totals[0]
+    affinity, window = state.settings[0]["affinity"], state.settings[0]["window"]
     for i in range(keys.size):
         if totals["records"] == window:
             clear(state.seen)
             state.n_keys[:] = 0
             state.window_loads[:] = 0
-            totals["records"] = 0
-            totals["pairs"] = 0
+            totals["records"] = totals["pairs"] = 0
         first, second = two_workers(seeded(keys[i], seed), n_workers)
         slot = find_slot(state.seen, keys[i])
         bits = np.int64(state.seen.values[slot])
@@ -83,7 +74,7 @@ def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
         if affinity and bits:
             take_second = bits & _AT_FIRST == 0
         else:
-            take_second = _second_is_better(state, first, second)
+            take_second = _score(state, second) <= _score(state, first)
         worker = second if take_second else first
         bit = _AT_SECOND if take_second else _AT_FIRST
         if bits & bit == 0:
@@ -111,13 +102,14 @@ class _TwoCandidates(HashedAnew):
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CardinalityState:
         """Return the state of a source that has sent nothing."""
-        return CardinalityState(
-            seed_array(seed, 1),
-            key_table(self.window),
-            np.zeros(n_workers, np.int64),
-            np.zeros(n_workers, np.int64),
-            np.zeros(1, TOTALS),
-            np.array([(int(self.affinity), _RULES[self.measure], self.window)], SETTINGS),
+        settings = (int(self.affinity), _RULES[self.measure], self.window)
+        return zeros(
+            CardinalityState,
+            n_workers,
+            seed=seed_array(seed, 1),
+            seen=key_table(self.window),
+            totals=np.zeros(1, TOTALS),
+            settings=np.array([settings], SETTINGS),
         )
 
     def route(self, keys: Keys, state: CardinalityState, out: Workers) -> None:

@@ -20,15 +20,34 @@ from skewless.strategies.rescaling import HashedHomes
 from skewless.strategy import Traits
 
 
-def _with_entries(fresh: Head, old: Head) -> Head:
-    """Return `fresh`, a head that has counted nothing, with the keys and the records of `old`.
+@dataclass(frozen=True)
+class _FindsHotKeys(HashedHomes):
+    """What both share: a summary of this source's keys."""
 
-    The heaviest come first: if there is less room now, the lightest replace each other.
-    """
-    keys, counts, _ = entries(old.summary)
-    for key, count in zip(keys, counts, strict=True):
-        offer(fresh.summary, key, count)
-    return fresh
+    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
+
+    hot_factor: float = 0.2
+    capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require_head(self)
+
+    def _fields(self, n_workers: int, seed: int) -> dict[str, Any]:
+        loads = np.zeros(n_workers, np.int64)
+        return {
+            "seed": seed_array(seed, 1),
+            "loads": loads,
+            "floor": floor_cursor(loads),
+            "head": head(n_workers, self.hot_factor, self.capacity),
+        }
+
+    def _kept(self, state: Any, fresh: Any) -> dict[str, Any]:
+        """Return the seed and the hot keys, the heaviest first: there may be less room now."""
+        keys, counts, _ = entries(state.head.summary)
+        for key, count in zip(keys, counts, strict=True):
+            offer(fresh.head.summary, key, count)
+        return super()._kept(state, fresh) | {"head": fresh.head}
 
 
 @fixed("seed")
@@ -60,7 +79,7 @@ def _route_w(keys: Keys, state: WChoicesState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class WChoices(HashedHomes):
+class WChoices(_FindsHotKeys):
     """Send hot keys to the least loaded of all workers, the others as `pkg` does.
 
     A key is hot when it has more than `hot_factor` / n of this source's records so far, by a
@@ -95,32 +114,14 @@ class WChoices(HashedHomes):
     """
 
     name: ClassVar[str] = "w-choices"
-    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
-
-    hot_factor: float = 0.2
-    capacity: int | None = None
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require_head(self)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> WChoicesState:
         """Return the state of a source that has sent nothing."""
-        loads = np.zeros(n_workers, np.int64)
-        return WChoicesState(
-            seed_array(seed, 1),
-            loads,
-            floor_cursor(loads),
-            head(n_workers, self.hot_factor, self.capacity),
-        )
+        return WChoicesState(**self._fields(n_workers, seed))
 
     def route(self, keys: Keys, state: WChoicesState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         _route_w(read_only(keys), state, out)
-
-    def _kept(self, state: WChoicesState, fresh: WChoicesState) -> dict[str, Any]:
-        """Return the seed and the hot keys."""
-        return super()._kept(state, fresh) | {"head": _with_entries(fresh.head, state.head)}
 
 
 COUNTERS = np.dtype([("records", "i8"), ("next_refresh", "i8"), ("choices", "i8")])
@@ -151,14 +152,12 @@ class DChoicesState(NamedTuple):
 @kernel
 def _refresh(state: DChoicesState) -> None:
     """Compute d again: at first whenever the records have doubled, later at equal distances."""
-    summary = state.head.summary
-    records = state.counters[0]["records"]
-    n_hot = list_shares(summary, state.head.threshold[0] * records, records, state.shares)
-    sort_descending(state.shares, n_hot)
-    state.counters[0]["choices"] = fewest_choices(
-        state.shares, n_hot, state.loads.size, state.settings[0]["epsilon"]
-    )
-    state.counters[0]["next_refresh"] = records + min(records, state.settings[0]["refresh"])
+    counters, settings, shares = state.counters[0], state.settings[0], state.shares
+    records = counters["records"]
+    n_hot = list_shares(state.head.summary, state.head.threshold[0] * records, records, shares)
+    sort_descending(shares, n_hot)
+    counters["choices"] = fewest_choices(shares, n_hot, state.loads.size, settings["epsilon"])
+    counters["next_refresh"] = records + min(records, settings["refresh"])
 
 
 @kernel
@@ -193,7 +192,7 @@ def _route(keys: Keys, state: DChoicesState, out: Workers) -> None:
 
 
 @dataclass(frozen=True)
-class DChoices(HashedHomes):
+class DChoices(_FindsHotKeys):
     """Send each record to the least loaded of its key's candidates: d for hot keys, 2 for others.
 
     d is the fewest for which the hot keys fit: for every prefix of the hot keys, the load that
@@ -234,31 +233,23 @@ class DChoices(HashedHomes):
     """
 
     name: ClassVar[str] = "d-choices"
-    traits: ClassVar[Traits] = Traits(family="splitting", ignores_speeds=True)
 
-    hot_factor: float = 0.2
-    capacity: int | None = None
     epsilon: float = 1e-4
     refresh: int = 10_000
 
     def __post_init__(self) -> None:
-        check_types(self)
-        require_head(self)
+        super().__post_init__()
         require(self, "epsilon", self.epsilon >= 0, "at least 0")
         require(self, "refresh", self.refresh >= 1, "at least 1")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DChoicesState:
         """Return the state of a source that has sent nothing."""
-        loads = np.zeros(n_workers, np.int64)
-        hot = head(n_workers, self.hot_factor, self.capacity)
+        fields = self._fields(n_workers, seed)
         return DChoicesState(
-            seed_array(seed, 1),
-            loads,
-            floor_cursor(loads),
-            hot,
-            np.zeros(hot.summary.keys.size),
-            np.array([(0, _FIRST_REFRESH, min(2, n_workers))], COUNTERS),
-            np.array([(self.epsilon, self.refresh)], SETTINGS),
+            **fields,
+            shares=np.zeros(fields["head"].summary.keys.size),
+            counters=np.array([(0, _FIRST_REFRESH, min(2, n_workers))], COUNTERS),
+            settings=np.array([(self.epsilon, self.refresh)], SETTINGS),
         )
 
     def route(self, keys: Keys, state: DChoicesState, out: Workers) -> None:
@@ -270,5 +261,4 @@ class DChoices(HashedHomes):
         counters = fresh.counters.copy()
         counters["records"] = state.counters["records"]
         counters["next_refresh"] = np.maximum(counters["next_refresh"], counters["records"])
-        kept = {"head": _with_entries(fresh.head, state.head), "counters": counters}
-        return super()._kept(state, fresh) | kept
+        return super()._kept(state, fresh) | {"counters": counters}

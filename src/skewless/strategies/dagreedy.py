@@ -65,15 +65,14 @@ class DAGreedyState(NamedTuple):
         require_within("counters", self.counters["n_free"], 0, n_rows)
         free = self.free[: int(self.counters[0]["n_free"])]
         require_entries(self.rows, self.row_keys, free)
-        self._check_intervals(free)
-
-    def _check_intervals(self, free: SmallInts) -> None:
-        """Refuse more hot keys than an interval can have, because there are not enough rows."""
-        length, hot_above = int(self.settings[0]["interval"]), int(self.settings[0]["hot_above"])
-        before, now = divmod(max(0, int(self.counters[0]["records"]) - 1), length)
+        # There are not enough rows for more hot keys than an interval can have.
+        (length, hot_above), (n_records, _) = self.settings[0].tolist(), self.counters[0].tolist()
+        before = max(0, n_records - 1) // length
         counted = self.counts.values[self.counts.values != ABSENT].astype(np.int64)
-        n_records = now + 1 if self.counters[0]["records"] else 0
-        require_that(counted.sum() == n_records, "counts must be those of this interval's records")
+        in_interval = n_records - before * length
+        require_that(
+            counted.sum() == in_interval, "counts must be those of this interval's records"
+        )
         require_within("counts", counted, 1, length)
         require_within("row_interval", self.row_interval[free], _UNUSED, _UNUSED)
         used = np.delete(self.row_interval, free)
@@ -170,10 +169,8 @@ def _best(holder: I64, least: I64, loads: Ints, total: I64) -> I64:
 
 @kernel
 def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
-    seed = state.seed[0]
-    loads = state.loads
-    length = state.settings[0]["interval"]
-    hot_above = state.settings[0]["hot_above"]
+    seed, loads = state.seed[0], state.loads
+    length, hot_above = state.settings[0]["interval"], state.settings[0]["hot_above"]
     n_words = state.holders.size // state.row_keys.size
     for i in range(keys.size):
         total = state.counters[0]["records"]
@@ -181,9 +178,7 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
         if total == interval * length and total > 0:
             _begin_interval(state, interval)
         slot = find_slot(state.counts, keys[i])
-        count = np.int64(state.counts.values[slot]) + 1
-        if count == 0:  # ABSENT until now
-            count = 1
+        count = max(np.int64(state.counts.values[slot]), 0) + 1  # ABSENT is below 0
         state.counts.keys[slot] = keys[i]
         state.counts.values[slot] = count
         worker = np.int64(to_worker(seeded(keys[i], seed), loads.size))

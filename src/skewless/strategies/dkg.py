@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
-from skewless.kernels.hashing import seed_array, seeded, to_worker
+from skewless.kernels.hashing import hashed_workers, seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put_all
 from skewless.kernels.least_loaded import first_least
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
@@ -49,15 +49,10 @@ def _route(keys: Keys, state: DKGState, out: Workers) -> None:
 
 
 @kernel
-def _learn(
-    keys: Keys, loads: Floats, seed: Words, summary: SpaceSaving, buckets: Floats, of: SmallInts
-) -> None:
-    """Offer each key with its load, and sum up the loads by bucket."""
+def _offer_all(summary: SpaceSaving, keys: Keys, loads: Floats) -> None:
     for i in range(keys.size):
         if loads[i] > 0.0:  # state without records: nothing to learn from
             offer(summary, keys[i], loads[i])
-        of[i] = to_worker(seeded(keys[i], seed[0]), buckets.size)
-        buckets[of[i]] += loads[i]
 
 
 @kernel
@@ -219,9 +214,10 @@ class DKG(NamesItsMoves):
     def _plan(self, report: Report, rest: Floats, total: float, state: DKGState) -> DKGState:
         n_workers = int(state.n_workers[0])
         summary = space_saving(self._capacity(n_workers))
+        _offer_all(summary, report.keys, report.loads)
+        bucket_of = hashed_workers(report.keys, state.seed, state.buckets.size)
         buckets = np.zeros(state.buckets.size)
-        bucket_of = np.empty(report.keys.size, np.int32)
-        _learn(report.keys, report.loads, state.seed, summary, buckets, bucket_of)
+        np.add.at(buckets, bucket_of, report.loads)
 
         keys, estimates, _ = entries(summary)
         heavy = keys[estimates >= self.theta / n_workers * total]

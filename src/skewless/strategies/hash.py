@@ -106,17 +106,12 @@ class Hash(NamesItsMoves):
     def _with_workers(
         self, seeds: Words, n_workers: int, capacities: Floats | None, unit: float | None
     ) -> HashState:
-        n_points = (n_workers, self.virtual_nodes) if self.ring else (1, 1)
-        points = ring(
-            n_points[0],
-            int(seeds[1]),
-            virtual_nodes=n_points[1],
-            capacities=capacities if self.ring else None,
-            unit=unit,
-        )
-        members = np.arange(n_workers, dtype=np.int32)
-        if capacities is not None:
-            members = np.flatnonzero(np.asarray(capacities) > 0).astype(np.int32)
+        speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities)
+        if self.ring:
+            points = ring(n_workers, int(seeds[1]), self.virtual_nodes, speeds, unit)
+        else:
+            points = ring(1, int(seeds[1]), virtual_nodes=1)
+        members = np.flatnonzero(speeds > 0).astype(np.int32)
         return HashState(seeds, np.array([n_workers]), points, members)
 
     def route(self, keys: Keys, state: HashState, out: Workers) -> None:

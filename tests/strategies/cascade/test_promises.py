@@ -10,11 +10,8 @@ from skewless.kernels.hashing import seeded
 from skewless.simulator import Cluster, simulate
 from skewless.strategies import Hash
 from skewless.strategies.cascade import Cascade
-from skewless.strategies.cascade.state import (
-    SAVED_PER_WORKER,
-    STEPS_PER_RECORD,
-    slot_of,
-)
+from skewless.strategies.cascade.orders import slot_of
+from skewless.strategies.cascade.state import SAVED_PER_WORKER, STEPS_PER_RECORD
 from skewless.workloads import EvolvingZipf, Zipf
 from strategies.cascade.cascade_streams import STREAMS, assert_equal_to_the_oracle
 from strategies.streams import (

@@ -7,7 +7,7 @@ from lanes import needs_a_long_stream
 from skewless.kernels.ring import owner
 from skewless.simulator import Cluster, simulate
 from skewless.strategies.fish import Fish
-from skewless.strategies.fish.candidate_rows import headers
+from skewless.strategies.fish.hot_key_classification import headers
 from skewless.strategies.fish.worker_estimation import estimate
 from skewless.strategies.fish.worker_selection import TICKS
 from skewless.strategies.hash import Hash

@@ -13,7 +13,7 @@ from skewless.simulator import simulate
 from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.fish import Fish
-from skewless.strategies.fish.candidate_rows import headers
+from skewless.strategies.fish.hot_key_classification import headers
 from skewless.strategies.fish.worker_estimation import now
 from skewless.strategies.fish.worker_selection import queued
 from skewless.workloads import Zipf

@@ -9,7 +9,7 @@ from skewless.kernels.space_saving import entries
 from skewless.simulator import Cluster, simulate
 from skewless.state import check_state
 from skewless.strategies.fish import Fish
-from skewless.strategies.fish.candidate_rows import headers, two_candidates
+from skewless.strategies.fish.hot_key_classification import headers, two_candidates
 from skewless.strategies.fish.worker_estimation import estimate
 from skewless.strategies.fish.worker_selection import TICKS, queued
 from skewless.workloads import Zipf

@@ -13,7 +13,6 @@ from skewless.strategies.pd_stream.floor_set import (
     follow,
     lightest,
     members,
-    n_bits,
     take_lightest,
 )
 
@@ -89,8 +88,3 @@ def test_all_workers_are_filled_in_turn(n_workers):
     filled = [int(take(floor, counts, everybody, start, True)) for _ in range(3 * n_workers)]
     assert filled == 3 * [*range(start, n_workers), *range(start)]
     expect_right(floor, counts)
-
-
-@given(word=st.integers(0, 2**64 - 1))
-def test_bits_are_counted(word):
-    assert n_bits(np.uint64(word)) == word.bit_count()

@@ -13,8 +13,8 @@ from skewless.simulator.syncing import merge_and_fork
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.pd_stream.floor_set import floor_set, members
-from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import NO_ROW, row_of, window_keys
+from skewless.strategies.pd_stream.strategy import probability_table
 from strategies.streams import (
     as_keys,
     drifting,

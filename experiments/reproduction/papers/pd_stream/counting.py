@@ -22,8 +22,8 @@ from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT, find_slot, get
 from skewless.kernels.space_saving import is_hot
 from skewless.state import copy_state
-from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import row_of
+from skewless.strategies.pd_stream.strategy import probability_table
 from skewless.workloads.zipf import Zipf
 
 _SOME_KEYS = 100_000

@@ -11,6 +11,7 @@ from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.filling import renew_bounds
 from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
+from skewless.strategies.cascade.orders import home_of, slot_of, stride_of
 from skewless.strategies.cascade.state import (
     BLOCK,
     COUNT_EVERY,
@@ -19,13 +20,10 @@ from skewless.strategies.cascade.state import (
     WAITING,
     CascadeState,
     begin_again,
-    home_of,
     homes,
     light,
     measure_rooms,
     set_limit,
-    slot_of,
-    stride_of,
 )
 
 _NEVER = 0.0  # RECHECK of a light key
@@ -97,18 +95,23 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
         if is_heavy(state, place):  # it was the place of another key
             state.counters[0]["changed"] = 1
         state.watched[place] = heavy.counts[place] - amount  # inherited
-        cursor = state.cursors[place]
-        cursor["reach"] = 1
-        cursor["home"] = home_of(state, hashed)
-        cursor["stride"] = stride_of(state, hashed)
+        state.cursors[place]["reach"] = 1
         grade(state, place, heavy.counts[place])
-        begin_again(state, place)
+        _begin(state, place, hashed)
         return
     heavy.counts[place] += amount
     if heavy.counts[place] < state.numbers[0]["heavy"]:
         return
     if not is_heavy(state, place) or heavy.counts[place] > state.marks[place]["recheck"]:
         grade(state, place, heavy.counts[place])
+
+
+@kernel
+def _begin(state: CascadeState, place: I64, hashed: U64) -> None:
+    """Note the order of the key at `place`, and list its workers."""
+    state.cursors[place]["home"] = home_of(state, hashed)
+    state.cursors[place]["stride"] = stride_of(state, hashed)
+    begin_again(state, place)
 
 
 @kernel
@@ -120,20 +123,23 @@ def count_aside(state: CascadeState, begin: I64, end: I64) -> None:
         if state.starts[i * COUNT_EVERY] >= homes(state):
             hashed = state.hashes[i * COUNT_EVERY]
             count(state, state.aside[i], hashed, amount * state.aside_weights[i], n_records + i)
-    if state.numbers[0]["old_records"] == 0.0:
-        _learn_scale(state)
+    if state.numbers[0]["old_records"] != 0.0:
+        return
+    # In the first epoch the scale is the mean weight of the records so far.
+    counters = state.counters[0]
+    mean = state.numbers[0]["weight"] / (
+        counters["records"] - (counters["sweep_at"] - counters["epoch"])
+    )
+    if mean > 0.0 and mean != state.numbers[0]["scale"]:
+        first_scale(state, mean)
+        grade_all(state)
 
 
 @kernel
-def _learn_scale(state: CascadeState) -> None:
-    """Set the scale, in the first epoch, to the mean weight of the records so far."""
-    counters = state.counters[0]
-    n_records = counters["records"] - (counters["sweep_at"] - counters["epoch"])
-    mean = state.numbers[0]["weight"] / n_records
-    if mean > 0.0 and mean != state.numbers[0]["scale"]:
-        measure_rooms(state, mean)
-        state.numbers[0]["heavy"] = FIRST_HEAVY * mean
-        grade_all(state)
+def first_scale(state: CascadeState, scale: F64) -> None:
+    """Set the scale, and what makes a key heavy with it, while nothing is known of shares."""
+    measure_rooms(state, scale)
+    state.numbers[0]["heavy"] = FIRST_HEAVY * scale
 
 
 @kernel
@@ -150,19 +156,12 @@ def grade_all(state: CascadeState) -> None:
     """Find the heaviest key, and grade all keys again."""
     heavy = state.heavy
     state.numbers[0]["top"] = _largest(heavy.counts, n_places(heavy))
-    _forget_heavy_keys(state)
+    for spot in range(state.spots.size):  # no key is heavy: all spots lead to homes
+        state.spots[spot] = homes(state) + state.owners[spot // SPOTS_PER_SLOT]
+    state.counters[0]["changed"] = 1
     for place in range(n_places(heavy)):
         if heavy.counts[place] >= state.numbers[0]["heavy"] or is_heavy(state, place):
             grade(state, place, heavy.counts[place])
-
-
-@kernel
-def _forget_heavy_keys(state: CascadeState) -> None:
-    """Let every spot lead to the homes of light keys."""
-    for slot in range(state.owners.size):
-        for spot in range(slot * SPOTS_PER_SLOT, (slot + 1) * SPOTS_PER_SLOT):
-            state.spots[spot] = homes(state) + state.owners[slot]
-    state.counters[0]["changed"] = 1
 
 
 @kernel
@@ -237,10 +236,7 @@ def sweep(state: CascadeState) -> None:
 def prepare(state: CascadeState) -> None:
     """Fill what follows from the rest: homes, strides, rooms, listed workers, grades."""
     for place in range(n_places(state.heavy)):
-        hashed = seeded(state.heavy.keys[place], state.seed[0])
-        state.cursors[place]["home"] = home_of(state, hashed)
-        state.cursors[place]["stride"] = stride_of(state, hashed)
-        begin_again(state, place)
+        _begin(state, place, seeded(state.heavy.keys[place], state.seed[0]))
     measure_rooms(state, state.numbers[0]["scale"])
     grade_all(state)
     renew_bounds(state.bounds, state.levels)
@@ -292,9 +288,7 @@ def notice(state: CascadeState) -> None:
                 heavy.counts[place] = max(seen * (total / new), record)
                 is_corrected = True
     watch(state)
-    state.counters[0]["look_at"] = state.counters[0]["records"] + stretch(
-        state.counters[0]["epoch"]
-    )
+    counters["look_at"] = counters["records"] + stretch(counters["epoch"])
     if is_corrected:
         grade_all(state)
 

@@ -7,6 +7,7 @@ import numpy as np
 from skewless.arrays import F64, I64, Floats
 from skewless.kernels.least_loaded import first_least
 from skewless.plumbing.compiling import kernel
+from skewless.strategies.cascade.orders import following
 from skewless.strategies.cascade.state import (
     FEW,
     HEAVY_PARTS,
@@ -14,7 +15,6 @@ from skewless.strategies.cascade.state import (
     CascadeState,
     begin_again,
     charge,
-    following,
     may_search,
 )
 
@@ -100,34 +100,26 @@ def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64, n_reco
 
 
 @kernel
-def _forgive(state: CascadeState, worker: I64, level: F64) -> None:
-    """Raise the level of a worker that lags more than its debt to that distance from the mean.
-
-    Making up for more would need a burst. `level` rises too, so that it stays the mean.
-    """
-    missing = level - state.rooms[0]["debt"] * state.numbers[0]["scale"] - state.levels[worker]
-    if missing > 0.0:
-        state.levels[worker] += missing
-        state.numbers[0]["level"] += missing / (state.costs[worker] * state.levels.size)
-
-
-@kernel
 def _extend(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """Lengthen the reach of a heavy key up to the next worker that is not above the mean.
 
-    If the search budget is used up, the reach stays, and the least loaded worker gets the record.
+    A worker that lags more than its debt is forgiven the rest: making up for more would need a
+    burst. If the search budget is used up, the reach stays, and the least loaded worker gets the
+    record.
     """
     if not may_search(state, n_records):
         return least_of_rising(state.bounds, state.levels)
-    n_workers, cursor = state.levels.size, state.cursors[place]
-    home = np.int64(cursor["home"])
-    stride = np.int64(cursor["stride"])
-    reach = np.int64(cursor["reach"])
-    worker = (home + reach * stride) % n_workers
+    n_workers, cursor, numbers = state.levels.size, state.cursors[place], state.numbers[0]
+    least = level - state.rooms[0]["debt"] * numbers["scale"]
+    stride, reach = np.int64(cursor["stride"]), np.int64(cursor["reach"])
+    worker = (np.int64(cursor["home"]) + reach * stride) % n_workers
     for position in range(reach, n_workers):
         if state.levels[worker] <= level:
             charge(state, n_records, position + 1 - reach)
-            _forgive(state, worker, level)
+            missing = least - state.levels[worker]
+            if missing > 0.0:  # the mean rises too
+                state.levels[worker] += missing
+                numbers["level"] += missing / (state.costs[worker] * n_workers)
             cursor["reach"] = position + 1
             begin_again(state, place)
             if position < FEW:
@@ -145,12 +137,10 @@ def _extend(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
 @kernel
 def _least_within_reach(state: CascadeState, place: I64) -> F64:
     cursor = state.cursors[place]
-    worker = np.int64(cursor["home"])
-    stride = np.int64(cursor["stride"])
-    least = state.levels[worker]
-    for _ in range(1, cursor["reach"]):
-        worker = following(worker, stride, state.levels.size)
+    worker, least = np.int64(cursor["home"]), np.inf
+    for _ in range(cursor["reach"]):
         least = min(least, state.levels[worker])
+        worker = following(worker, np.int64(cursor["stride"]), state.levels.size)
     return least
 
 
@@ -179,10 +169,8 @@ def refill(
         return False
     # Indices are unsigned: a signed index may be negative, and that costs a test.
     n_workers = np.uint64(levels.size)
-    reach = np.uint64(cursor["reach"])
-    position = np.uint64(cursor["position"])
-    worker = np.uint64(cursor["worker"])
-    stride = np.uint64(cursor["stride"])
+    reach, stride = np.uint64(cursor["reach"]), np.uint64(cursor["stride"])
+    position, worker = np.uint64(cursor["position"]), np.uint64(cursor["worker"])
     limit = level + mark["room"] if reach < n_workers else np.inf
     floor = max(mark["floor"], level - rooms["lag"] * scale)
     row = np.uint64(place * WAITING)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
+from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_WEIGHT, within
+from skewless.state import MOST_WEIGHT, require_that, within
 
 #: Counters that a source has: more than heavy keys can exist.
 COUNTED_PER_WORKER = 16
@@ -131,45 +131,68 @@ def largest_together(
     merged at a time.
     """
     size = n_places(heavies[0])
-    merged = heavy_keys(size)
-    marks = marks or [np.ones(heavy.keys.size, np.int64) for heavy in heavies]
-    merged_marks = np.ones(size, np.int64)
+    merged, merged_marks = heavy_keys(size), np.ones(size, np.int64)
+    marks = marks or [np.ones(size, np.int64) for _ in heavies]
     step = max(1, _AT_ONCE // len(heavies) // PLACES) * PLACES
     for begin in range(0, size, step):
         part = slice(begin, min(begin + step, size))
-        _merge_places(heavies, marks, part, joined, merged, merged_marks)
+        counts = np.concatenate([heavy.counts[part] / heavy.unit[0] for heavy in heavies])
+        used = np.flatnonzero(counts > 0.0)
+        keys = np.concatenate([heavy.keys[part] for heavy in heavies])[used]
+        buckets = np.tile(np.arange(begin, part.stop) // PLACES, len(heavies))[used]
+
+        order = np.lexsort((counts[used], keys, buckets))
+        keys, buckets, used = keys[order], buckets[order], used[order]
+        is_first = np.ones(used.size, np.bool_)
+        is_first[1:] = (np.diff(buckets) != 0) | (keys[1:] != keys[:-1])
+        starts = np.flatnonzero(is_first)
+        sums = joined.reduceat(counts[used], starts)
+        largest = np.maximum.reduceat(np.concatenate([m[part] for m in marks])[used], starts)
+
+        order = np.lexsort((keys[starts], -sums, buckets[starts]))
+        buckets = buckets[starts][order]
+        rank = np.arange(buckets.size) - np.searchsorted(buckets, buckets)
+        places, kept = (buckets * PLACES + rank)[rank < PLACES], order[rank < PLACES]
+        merged.keys[places] = keys[starts][kept]
+        merged.counts[places] = sums[kept]
+        merged_marks[places] = largest[kept]
     return merged, merged_marks
 
 
-def _merge_places(
-    heavies: Sequence[HeavyKeys],
-    marks: Sequence[Ints],
-    part: slice,
-    joined: np.ufunc,
-    merged: HeavyKeys,
-    merged_marks: Ints,
-) -> None:
-    """Merge the places of `part`, which are whole buckets, into `merged` and `merged_marks`."""
-    counts = np.concatenate([heavy.counts[part] / heavy.unit[0] for heavy in heavies])
-    used = np.flatnonzero(counts > 0.0)
-    if used.size == 0:
-        return
-    buckets = np.tile(np.arange(part.start, part.stop) // PLACES, len(heavies))[used]
-    keys = np.concatenate([heavy.keys[part] for heavy in heavies])[used]
+@within(0, PLACES, "filled")
+@within(0, MOST_WEIGHT, "counts")
+@within(1, LARGEST_UNIT, "unit")
+class Counted(NamedTuple):
+    """The counted keys, in the order of their buckets."""
 
-    order = np.lexsort((counts[used], keys, buckets))
-    is_first = np.append(True, np.diff(buckets[order]) != 0)
-    is_first[1:] |= keys[order][1:] != keys[order][:-1]
-    starts = np.flatnonzero(is_first)
-    sums = joined.reduceat(counts[used][order], starts)
-    largest = np.maximum.reduceat(np.concatenate([m[part] for m in marks])[used][order], starts)
-    keys, buckets = keys[order][starts], buckets[order][starts]
+    filled: Bytes  # counted keys of each bucket
+    keys: Keys
+    counts: Floats
+    unit: Floats
 
-    order = np.lexsort((keys, -sums, buckets))
-    buckets = buckets[order]
-    rank = np.arange(buckets.size) - np.searchsorted(buckets, buckets)
-    kept = rank < PLACES
-    places = (buckets * PLACES + rank)[kept]
-    merged.keys[places] = keys[order][kept]
-    merged.counts[places] = sums[order][kept]
-    merged_marks[places] = largest[order][kept]
+    def check(self, fresh: Counted) -> None:
+        """Refuse counters that do not fit into their buckets."""
+        n_keys = self.keys.size
+        require_that(self.counts.size == n_keys, f"counts must be {n_keys}, one per key")
+        total = int(self.filled.sum(dtype=np.int64))
+        require_that(total == n_keys, f"filled must add up to the number of keys, {n_keys}")
+
+    def counters(self) -> tuple[HeavyKeys, Ints]:
+        """Return the counters of these keys, and the place of each."""
+        # Keys fill the places of their bucket from the first on.
+        begins = np.cumsum(self.filled, dtype=np.int64) - self.filled
+        buckets = np.repeat(np.arange(self.filled.size), self.filled)
+        places = buckets * PLACES + np.arange(self.keys.size) - begins[buckets]
+        n_all = (self.filled.size + 1) * PLACES
+        heavy = HeavyKeys(np.zeros(n_all, np.uint64), np.zeros(n_all), self.unit)
+        heavy.keys[places] = self.keys
+        heavy.counts[places] = self.counts
+        return heavy, places
+
+
+def counted(heavy: HeavyKeys) -> tuple[Counted, Ints]:
+    """Return the counted keys, and their places."""
+    size = n_places(heavy)
+    used = np.flatnonzero(heavy.counts[:size] > 0.0)
+    filled = np.bincount(used // PLACES, minlength=size // PLACES).astype(np.uint8)
+    return Counted(filled, heavy.keys[used], heavy.counts[used], heavy.unit.copy()), used

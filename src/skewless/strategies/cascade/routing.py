@@ -19,26 +19,17 @@ from skewless.arrays import I64, Floats, Keys, Workers
 from skewless.kernels.hashing import seeded, to_worker
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.counting import (
-    FIRST_HEAVY,
     count,
     count_aside,
+    first_scale,
     grade,
     notice,
     start_elsewhere,
     sweep,
 )
 from skewless.strategies.cascade.filling import heavy_worker, light_worker, make_way, refill
-from skewless.strategies.cascade.state import (
-    BLOCK,
-    COUNT_EVERY,
-    WAITING,
-    CascadeState,
-    home_of,
-    light,
-    measure_rooms,
-    stride_of,
-    weight_of,
-)
+from skewless.strategies.cascade.orders import home_of, stride_of, weight_of
+from skewless.strategies.cascade.state import BLOCK, COUNT_EVERY, WAITING, CascadeState, light
 
 _ONE = np.uint64(1)
 _ROW = np.uint64(WAITING)
@@ -177,36 +168,19 @@ def _route_one(
 
 
 @kernel
-def _put_aside(
-    keys: Keys, weights: Floats | None, state: CascadeState, begin: I64, end: I64, shift: I64
-) -> None:
-    """Keep one key in COUNT_EVERY of the block, to be counted after it."""
-    for i in range(begin + -(begin + shift) % COUNT_EVERY, end, COUNT_EVERY):
-        state.aside[(i + shift) // COUNT_EVERY] = keys[i]
-        state.aside_weights[(i + shift) // COUNT_EVERY] = weight_of(weights, i)
-
-
-@kernel
-def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
-    """Take the first weight above 0 for the average while nothing else is known."""
-    if weights is None:
-        return
-    for i in range(weights.size):
-        if weights[i] > 0.0:
-            measure_rooms(state, weights[i])
-            state.numbers[0]["heavy"] = FIRST_HEAVY * weights[i]
-            return
-
-
-@kernel
 def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, end: I64) -> None:
-    """Note whether records differ in weight: only if they do not can `notice` recognise chance."""
+    """Note whether records differ in weight: only if they do not can `notice` recognise chance.
+
+    The first weight above 0 is taken for the average while nothing else is known.
+    """
     if weights is None:
         end = begin + 1
     for i in range(begin, end):
         weight = weight_of(weights, i)
         if state.numbers[0]["first"] == 0.0:
             state.numbers[0]["first"] = weight
+            if weights is not None and weight > 0.0:
+                first_scale(state, weight)
         elif weight != state.numbers[0]["first"]:
             state.counters[0]["varies"] = 1
 
@@ -214,8 +188,6 @@ def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, en
 @kernel
 def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: Workers) -> None:
     """Fill `out` with the worker of each record; without weights every record weighs 1."""
-    if state.numbers[0]["weight"] == 0.0 and state.numbers[0]["old_weight"] == 0.0:
-        _measure_by_the_first(weights, state)
     i = 0
     while i < keys.size:
         records = state.counters[0]["records"]
@@ -238,7 +210,10 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
             if state.counters[0]["changed"]:
                 _look_up(keys, state, i, end, shift)
                 state.counters[0]["changed"] = 0
-        _put_aside(keys, weights, state, begin, end, shift)
+        # One key in COUNT_EVERY is kept, to be counted after the block.
+        for j in range(begin + -(begin + shift) % COUNT_EVERY, end, COUNT_EVERY):
+            state.aside[(j + shift) // COUNT_EVERY] = keys[j]
+            state.aside_weights[(j + shift) // COUNT_EVERY] = weight_of(weights, j)
         if state.counters[0]["records"] % length == 0:
             count_aside(state, (end + shift - length) // COUNT_EVERY, (end + shift) // COUNT_EVERY)
             if state.counters[0]["records"] >= state.counters[0]["look_at"]:

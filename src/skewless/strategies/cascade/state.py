@@ -1,77 +1,25 @@
-"""The state of a source of Cascade, and the fields of its arrays."""
+"""The state of a source of Cascade, the fields of its arrays, and what a merge needs of it."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
-from skewless.kernels.hashing import hashed_workers, to_worker, two_workers
+from skewless.arrays import F64, I64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
-from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
-
-#: Slots per worker at the start: how finely a worker's share can be set later.
-SLOTS_PER_WORKER = 32
-
-
-def slot_table(n_workers: int) -> Workers:
-    """Return the owners of all slots: equal stretches, in order, as in the strategy `hash`.
-
-    The hash space is cut into slots, many per worker. When workers join, leave or change speed, as
-    few slots as possible change owner. A key's order of workers begins with the owner of its slot
-    and continues by the key's stride.
-    """
-    owners: Workers = np.repeat(np.arange(n_workers, dtype=np.int32), SLOTS_PER_WORKER)
-    return owners
-
-
-def strides(n_workers: int) -> Ints:
-    """Return the steps that visit all n workers once before they visit one again.
-
-    >>> strides(6).tolist()
-    [1, 5]
-    """
-    steps = range(1, max(2, n_workers))
-    return np.array([step for step in steps if math.gcd(step, n_workers) == 1], np.int64)
-
-
-def reassigned(owners: Workers, n_workers: int, capacities: Floats | None = None) -> Workers:
-    """Return a table for other workers, with shares by capacity, that moves the fewest slots.
-
-    >>> before = slot_table(3)
-    >>> after = reassigned(before, 4)
-    >>> np.bincount(after).tolist(), sorted(set(after[after != before].tolist()))
-    ([24, 24, 24, 24], [3])
-    """
-    if n_workers > owners.size:
-        raise ValueError(
-            f"n_workers must be at most {owners.size}, {SLOTS_PER_WORKER} times as many as at the "
-            f"start, not {n_workers}"
-        )
-    speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-    exact = owners.size * speeds / speeds.sum()
-    wanted = np.floor(exact).astype(np.int64)
-    largest_remainders = np.argsort(wanted - exact, kind="stable")
-    wanted[largest_remainders[: owners.size - int(wanted.sum())]] += 1
-
-    table: Workers = owners.copy()
-    held = np.bincount(owners, minlength=n_workers)
-    free = []
-    for worker in range(held.size):
-        surplus = int(held[worker] - (wanted[worker] if worker < n_workers else 0))
-        if surplus > 0:
-            free.append(np.flatnonzero(owners == worker)[-surplus:])
-    slots = np.sort(np.concatenate([np.empty(0, np.int64), *free]))
-    missing = np.maximum(wanted - held[:n_workers], 0)
-    # Dealt in turn, so that each new worker gets slots from the whole range.
-    takers = np.repeat(np.arange(n_workers), missing)
-    turn = np.concatenate([np.arange(m) / max(m, 1) for m in missing])
-    table[slots] = takers[np.lexsort((takers, turn))].astype(np.int32)
-    return table
-
+from skewless.state import (
+    MOST_COUNTED,
+    MOST_WEIGHT,
+    fixed,
+    growing,
+    require_same,
+    require_that,
+    require_within,
+    within,
+)
+from skewless.strategies.cascade.heavy_keys import PLACES, Counted, HeavyKeys, n_places
+from skewless.strategies.cascade.orders import following
 
 #: The fields of `numbers`.
 NUMBERS = np.dtype(
@@ -150,6 +98,11 @@ STEPS_PER_RECORD = 16  # search steps that each record adds to the budget
 SAVED_PER_WORKER = 1024  # the most unused steps that are saved, per worker
 
 
+@fixed("seed", "owners", "strides", "costs", "rooms")
+@within(-MOST_WEIGHT, MOST_WEIGHT, "levels")
+@within(0, MOST_WEIGHT, "handicaps", "watched", "aside_weights")
+@within(0, MOST_COUNTED, "counters")
+@within(-np.inf, np.inf, "marks")
 class CascadeState(NamedTuple):
     """What this source has sent, and what it knows of the heaviest keys.
 
@@ -182,8 +135,6 @@ class CascadeState(NamedTuple):
 
     def check(self, fresh: CascadeState) -> None:
         """Refuse workers, places and turns that do not exist, and values that are out of range."""
-        for name in ("seed", "owners", "strides", "costs", "rooms"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
         n_workers, n_places = self.levels.size, self.heavy.keys.size - PLACES
         homes = self.waiting.size - n_workers
         require_within("waiting", self.waiting[:homes], 0, n_workers - 1)
@@ -195,49 +146,73 @@ class CascadeState(NamedTuple):
         require_within("starts", self.starts, 0, self.waiting.size - 1)
         self._check_cursors(fresh, n_places)
         check_numbers(self, fresh)
-        self._check_marks(fresh)
+        leaves = self.bounds[self.bounds.size // 2 :][:n_workers]
+        require_that((leaves <= self.levels).all(), "bounds must not exceed the levels")
+        own, other = self.marks[n_places], fresh.marks[n_places]
+        same = ["recheck", "floor"]
+        require_same("marks", own[same], other[same])
+        room = self.rooms["light"][0] * self.numbers["scale"][0]
+        require_that(own["limit"] == room, "marks must limit light keys by their room")
 
     def _check_cursors(self, fresh: CascadeState, n_places: int) -> None:
         n_workers = self.levels.size
         require_same("cursors", self.cursors[n_places], fresh.cursors[n_places])
         counted = self.cursors[:n_places]
         most = {"reach": n_workers, "position": n_workers, "next": WAITING, "end": WAITING}
-        for name in ("reach", "position", "worker", "next", "end", "home"):
-            least = 1 if name == "reach" else 0
-            require_within(f"cursors.{name}", counted[name], least, most.get(name, n_workers - 1))
-        require_within("cursors.other", counted["other"], 0, 1)
+        most |= {"worker": n_workers - 1, "home": n_workers - 1, "other": 1}
+        for name, limit in most.items():
+            require_within(f"cursors.{name}", counted[name], int(name == "reach"), limit)
         require_that(np.isin(counted["stride"], self.strides).all(), "cursors must step by strides")
         require_that((counted["next"] <= counted["end"]).all(), "cursors must be before their end")
         few = counted[counted["reach"] <= FEW]
         require_within("cursors.end", few["end"], 1, WAITING - 1)
 
-    def _check_marks(self, fresh: CascadeState) -> None:
-        require_within("aside_weights", self.aside_weights, 0, MOST_WEIGHT)
-        n_leaves = self.bounds.size // 2
-        leaves = self.bounds[n_leaves : n_leaves + self.levels.size]
-        require_that((leaves <= self.levels).all(), "bounds must not exceed the levels")
-        require_within("marks", self.marks, -np.inf, np.inf)
-        own, other = (state.marks[light(state)] for state in (self, fresh))
-        same = ["recheck", "floor"]
-        require_same("marks", own[same], other[same])
-        room = self.rooms["light"][0] * self.numbers["scale"][0]
-        require_that(own["limit"] == room, "marks must limit light keys by their room")
+
+@fixed("owners", "costs")
+@within(-MOST_WEIGHT, MOST_WEIGHT, "levels")
+@within(0, MOST_WEIGHT, "handicaps", "watched")
+@within(0, MOST_COUNTED, "counters")
+@growing("counted.keys", "counted.counts", "recent", "watched", "wide", "reaches")
+class CondensedCascade(NamedTuple):
+    """What a merge needs of a state: an eighth of it, or less; fields are as in `CascadeState`.
+
+    It leaves out what `prepare` computes from the rest (listed workers, homes, strides, grades,
+    spots), the scratch of a block, and empty places. It keeps light counted keys: a key that gets a
+    few records per batch becomes heavy only because its count outlives the batch.
+    """
+
+    owners: Workers
+    levels: Floats
+    handicaps: Floats
+    costs: Floats
+    counted: Counted
+    recent: SmallInts  # which of the keys were counted since the last look
+    watched: Floats  # and what their counts were then; the other counts are the same
+    wide: SmallInts  # which of the keys use more than one worker
+    reaches: SmallInts  # and how many
+    numbers: Rows
+    counters: Rows
+
+    def check(self, fresh: CondensedCascade) -> None:
+        """Refuse workers and places that do not exist, and values that are out of range."""
+        n_keys = self.counted.keys.size
+        for one, other in (("wide", "reaches"), ("recent", "watched")):
+            same = getattr(self, one).size == getattr(self, other).size
+            require_that(same, f"{one} and {other} must be of equal length")
+            require_within(one, getattr(self, one), 0, n_keys - 1)
+        require_within("reaches", self.reaches, 1, self.levels.size)
+        check_numbers(self, fresh)
 
 
 def check_numbers(state: Any, fresh: Any) -> None:
-    """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
+    """Refuse numbers and counters that no stream leads to, in a full or a condensed state."""
     numbers, counters = state.numbers, state.counters
     same = ["keep", "handicap"]
     require_same("numbers", numbers[same], fresh.numbers[same])
-    require_within("numbers.level", numbers["level"], -MOST_WEIGHT, MOST_WEIGHT)
-    for name in (NUMBERS.names or ())[1:]:
-        least = 1 / MOST_WEIGHT if name in ("heavy", "scale") else 0
-        require_within(f"numbers.{name}", numbers[name], least, MOST_WEIGHT)
-    require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
-    require_within("handicaps", state.handicaps, 0, MOST_WEIGHT)
-    require_within("watched", state.watched, 0, MOST_WEIGHT)
+    least = {"level": -MOST_WEIGHT, "heavy": 1 / MOST_WEIGHT, "scale": 1 / MOST_WEIGHT}
+    for name in NUMBERS.names or ():
+        require_within(f"numbers.{name}", numbers[name], least.get(name, 0), MOST_WEIGHT)
     require_same("counters.epoch", counters["epoch"], fresh.counters["epoch"])
-    require_within("counters", counters, 0, MOST_COUNTED)
     left, epoch = counters["sweep_at"] - counters["records"], int(counters["epoch"][0])
     require_within("counters", left, 1, epoch)
     require_within("counters.known", counters["known"], 0, epoch - int(left[0]))
@@ -253,38 +228,6 @@ def light(state: CascadeState) -> I64:
 def homes(state: CascadeState) -> I64:
     """Return where in `waiting` the homes of light keys begin."""
     return state.waiting.size - state.levels.size
-
-
-@kernel
-def slot_of(hashed: U64, n_slots: I64) -> I64:
-    """Return the slot, or the spot, of a key: with equal stretches, the worker of `hash`."""
-    return np.int64(to_worker(hashed, n_slots))
-
-
-@kernel
-def home_of(state: Any, hashed: U64) -> I64:
-    """Return the first worker in the order of a key; both states of Cascade have orders."""
-    return np.int64(state.owners[slot_of(hashed, state.owners.size)])
-
-
-def homes_of(keys: Keys, state: Any) -> Workers:
-    """Return the first worker in the order of each key."""
-    homes: Workers = state.owners[hashed_workers(keys, state.seed, state.owners.size)]
-    return homes
-
-
-@kernel
-def stride_of(state: Any, hashed: U64) -> I64:
-    """Return the stride of a key, from the half of its hash that does not give its slot."""
-    _, number = two_workers(hashed, state.strides.size)
-    return state.strides[np.int64(number)]
-
-
-@kernel
-def following(worker: I64, stride: I64, n_workers: I64) -> I64:
-    """Return the next worker of an order."""
-    worker += stride
-    return worker - n_workers if worker >= n_workers else worker
 
 
 @kernel
@@ -322,30 +265,23 @@ def begin_again(state: CascadeState, place: I64) -> None:
     room first.
     """
     cursor = state.cursors[place]
-    reach = np.int64(cursor["reach"])
-    home = np.int64(cursor["home"])
-    stride = np.int64(cursor["stride"])
+    reach, home = np.int64(cursor["reach"]), np.int64(cursor["home"])
     is_few = reach <= FEW
     cursor["position"] = reach
-    cursor["next"] = 0
-    cursor["end"] = 0
-    cursor["other"] = 0
+    cursor["next"] = cursor["other"] = 0
+    cursor["end"] = 1 if reach == 1 else 0
     state.marks[place]["floor"] = np.inf if is_few else 0.0
     state.waiting[place * WAITING] = home
     set_limit(state, place)
-    if reach == 1:
-        cursor["end"] = 1
-    elif is_few:
+    if is_few and reach > 1:
         # A whole number of rounds, so that the row continues with the first worker of the order.
         cursor["end"] = (WAITING - 1) // reach * reach
         cursor["other"] = 1
         worker = home
-        position = 0
-        for i in range(WAITING):
+        for i in range(1, WAITING):
+            worker = following(worker, np.int64(cursor["stride"]), state.levels.size)
+            worker = home if i % reach == 0 else worker
             state.waiting[place * WAITING + i] = worker
-            position += 1
-            worker = home if position == reach else following(worker, stride, state.levels.size)
-            position = 0 if position == reach else position
 
 
 @kernel
@@ -360,11 +296,3 @@ def set_limit(state: CascadeState, place: I64) -> None:
         mark["limit"] = mark["room"]
     else:
         mark["limit"] = state.rooms[0]["light"] * state.numbers[0]["scale"]
-
-
-@kernel
-def weight_of(weights: Floats | None, i: I64) -> F64:
-    """Return the weight of record i; without weights, 1, which is a constant to the compiler."""
-    if weights is None:
-        return 1.0
-    return weights[i]

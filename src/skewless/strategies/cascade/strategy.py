@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, Rows, Workers, read_only
+from skewless.arrays import Floats, Ints, Rows
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state, zeros
-from skewless.strategies.cascade.condensing import (
-    CondensedCascade,
-    condense,
-    counted_keys,
-    watched_together,
-)
 from skewless.strategies.cascade.counting import FIRST_HEAVY, notice, prepare, stretch, watch
 from skewless.strategies.cascade.filling import lower_bounds
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
     EPOCH_PER_WORKER,
     HeavyKeys,
+    counted,
     heavy_keys,
     largest_together,
 )
+from skewless.strategies.cascade.orders import InOrders, resized, slot_table, strides
 from skewless.strategies.cascade.routing import route_records
 from skewless.strategies.cascade.state import (
     BLOCK,
@@ -42,10 +36,7 @@ from skewless.strategies.cascade.state import (
     SPOTS_PER_SLOT,
     WAITING,
     CascadeState,
-    homes_of,
-    reassigned,
-    slot_table,
-    strides,
+    CondensedCascade,
 )
 from skewless.strategy import Traits
 
@@ -63,7 +54,7 @@ _GRADES = 4.0  # halvings of the count from the heaviest key to the most room
 
 
 @dataclass(frozen=True)
-class Cascade:
+class Cascade(InOrders):
     """Send each record to the first worker of its key's order that has room.
 
     Every key has its own order of workers, by hash. A light key stays on its first worker until
@@ -107,15 +98,13 @@ class Cascade:
 
     name: ClassVar[str] = "cascade"
     traits: ClassVar[Traits] = Traits(family="splitting")
+    _clock: ClassVar[str] = "records"
+    _route_records = staticmethod(route_records)
 
     tolerance: float = 0.05
     without: Literal["nothing", "splitting", "grading", "fading", "yielding", "handicaps"] = (
         "nothing"
     )
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
         """Return the state of a source that has sent nothing."""
@@ -140,8 +129,6 @@ class Cascade:
             watched=n_rows,
             spots=SPOTS_PER_SLOT * owners.size,
             marks=np.zeros(n_rows, MARKS),
-            cursors=_cursors(n_rows),
-            waiting=_waiting(n_rows, n_workers),
             hashes=BLOCK,
             starts=BLOCK,
             aside=BLOCK // COUNT_EVERY,
@@ -149,6 +136,7 @@ class Cascade:
             numbers=numbers,
             rooms=self._rooms(n_workers),
             counters=np.zeros(1, COUNTERS),
+            **_rows(n_rows, n_workers),
         )
         state.counters["sweep_at"] = state.counters["epoch"] = epoch
         state.counters[0]["look_at"] = stretch(epoch)
@@ -170,76 +158,27 @@ class Cascade:
         rooms["rise"] = _RISE
         return rooms
 
-    def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
-        """Fill `out` with the worker of each record."""
-        route_records(read_only(keys), None, state, out)
+    def _mean_level(self, state: CascadeState) -> float:
+        return float(state.numbers[0]["level"])
 
-    def route_weighted(
-        self, keys: Keys, weights: Floats, state: CascadeState, out: Workers
-    ) -> None:
-        """Fill `out` with the worker of each record, where a record costs its weight."""
-        route_records(read_only(keys), read_only(weights), state, out)
-
-    def homes(self, keys: Keys, state: CascadeState) -> Workers:
-        """Return the first worker in the order of each key."""
-        return homes_of(keys, state)
-
-    def rescale(
-        self, state: CascadeState, n_workers: int, capacities: Floats | None = None
-    ) -> CascadeState:
-        """Return the state for other workers; the fewest possible slots change owner.
-
-        A worker that joins begins at the mean, so that it is not flooded. Heavy keys begin again
-        with the first worker of their order.
-        """
-        require_all_stay(self.name, capacities)
-        speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-        level = state.numbers[0]["level"]
-        levels = np.full(n_workers, level)
-        stay = min(n_workers, state.levels.size)
-        levels[:stay] = state.levels[:stay]
-        levels += level - np.average(levels, weights=speeds)
-        handicaps = np.zeros(n_workers)
-        handicaps[:stay] = state.handicaps[:stay]
-        copy = copy_state(state)
-        copy.numbers[0]["heavy"] *= state.levels.size / n_workers
-        n_rows = state.heavy.keys.size
-        rescaled = copy._replace(
-            owners=reassigned(state.owners, n_workers, speeds),
-            strides=strides(n_workers),
+    def _rescaled(self, state: CascadeState, speeds: Floats) -> CascadeState:
+        """Return the state in which heavy keys begin again with the first worker of their order."""
+        n_before, n_workers = state.handicaps.size, speeds.size
+        behind = state.numbers[0]["level"] - np.average(state.levels, weights=speeds)
+        levels = state.levels + behind
+        state.numbers[0]["heavy"] *= n_before / n_workers
+        rescaled = state._replace(
             levels=levels,
-            handicaps=handicaps,
-            costs=speeds.mean() / speeds,
+            handicaps=resized(state.handicaps, n_workers, 0.0),
             bounds=lower_bounds(levels),
-            cursors=_cursors(n_rows),
-            waiting=_waiting(n_rows, n_workers),
             rooms=self._rooms(n_workers),
+            **_rows(state.heavy.keys.size, n_workers),
         )
         prepare(rescaled)
         return rescaled
 
-    def wait(self, state: CascadeState) -> None:
-        """Note that a copy of `state` has been sent: the merge does not include what follows."""
-        state.counters[0]["awaiting"] = 1 + state.counters[0]["records"]
-
-    def merge(self, states: Sequence[CascadeState]) -> CascadeState:
-        """Return the merged state: each key has its longest reach; counts and levels are means.
-
-        Every source continues with a copy. With sums, every merge would count the earlier ones
-        again, and all sources would make up for the same worker at once. Epochs continue across a
-        merge. Otherwise counts would never fade where merges are more frequent than epochs.
-        """
-        return self.merge_condensed([condense(state) for state in states], states[0])
-
-    def fork(self, merged: CascadeState, own: CascadeState, source: int) -> CascadeState:
-        """Return the state with which a source continues: `merged`, unless that came late.
-
-        It came late if the source has sent records since its message: `merged` lacks them. The
-        source then keeps its own levels, which include them. If each source balances its own
-        records, their sum is balanced. Each key gets the larger count and the longer reach.
-        """
-        if own.counters[0]["awaiting"] in (0, 1 + own.counters[0]["records"]):
-            return copy_state(merged)
+    def _continued(self, merged: CascadeState, own: CascadeState) -> CascadeState:
+        """Return the state after a merge that came late: each key gets the longer reach."""
         states = (merged, own)
         reaches = [state.cursors["reach"].astype(np.int64) for state in states]
         heavy, longest = largest_together([s.heavy for s in states], reaches, np.maximum)
@@ -258,21 +197,44 @@ class Cascade:
 
     def condense(self, state: CascadeState) -> CondensedCascade:
         """Return the counted keys with their counts and reaches, the levels and the numbers."""
-        return condense(state)
+        same = ("owners", "levels", "handicaps", "costs", "numbers", "counters")
+        copies: dict[str, Any] = {name: getattr(state, name).copy() for name in same}
+        keys, used = counted(state.heavy)
+        reaches, watched = state.cursors["reach"][used], state.watched[used]
+        wide, recent = np.flatnonzero(reaches > 1), np.flatnonzero(watched != keys.counts)
+        return CondensedCascade(
+            **copies,
+            counted=keys,
+            recent=recent.astype(np.int32),
+            watched=watched[recent],
+            wide=wide.astype(np.int32),
+            reaches=reaches[wide],
+        )
 
     def merge_condensed(
         self, parts: Sequence[CondensedCascade], fresh: CascadeState
     ) -> CascadeState:
-        """Return the state that `merge` makes of the same sources."""
+        """Return the state that `merge` makes: each key has its longest reach.
+
+        Epochs continue across a merge. Otherwise counts would never fade where merges are more
+        frequent than epochs.
+        """
         first = parts[0]
-        heavy, reaches = largest_together(*counted_keys(parts))
+        heavies, all_reaches = [], []
+        for part in parts:
+            its_heavy, places = part.counted.counters()
+            its_reaches = np.ones(its_heavy.keys.size, np.int64)
+            its_reaches[places[part.wide]] = part.reaches
+            heavies.append(its_heavy)
+            all_reaches.append(its_reaches)
+        heavy, reaches = largest_together(heavies, all_reaches)
         heavy.counts[:] /= len(parts)
         merged = _with_keys(copy_state(fresh), heavy, reaches)._replace(
             owners=first.owners.copy(),
             costs=first.costs.copy(),
             levels=unordered_mean([part.levels for part in parts]),
             handicaps=unordered_mean([part.handicaps for part in parts]),
-            watched=watched_together(parts, heavy),
+            watched=_watched_together(parts, heavy),
             numbers=first.numbers.copy(),
             counters=first.counters.copy(),
         )
@@ -298,19 +260,14 @@ class Cascade:
         if merged.counters[0]["records"] >= merged.counters[0]["look_at"]:
             notice(merged)
             # Corrected counts may change the order of the keys in their buckets.
-            return self.merge_condensed([condense(merged)], fresh)
+            return self.merge_condensed([self.condense(merged)], fresh)
         return merged
 
 
 def _with_keys(state: CascadeState, heavy: HeavyKeys, reaches: Ints) -> CascadeState:
     """Return the state with other counted keys and their reaches; `prepare` does the rest."""
-    n_rows, n_workers = heavy.keys.size, state.levels.size
-    changed = state._replace(
-        heavy=heavy,
-        marks=np.zeros_like(state.marks),
-        cursors=_cursors(n_rows),
-        waiting=_waiting(n_rows, n_workers),
-    )
+    rows = _rows(heavy.keys.size, state.levels.size)
+    changed = state._replace(heavy=heavy, marks=np.zeros_like(state.marks), **rows)
     changed.cursors["reach"][: reaches.size] = reaches
     return changed
 
@@ -347,13 +304,26 @@ def _faded(part: CascadeState | CondensedCascade) -> tuple[float, float]:
     return float(weight), float(part.numbers[0]["old_records"] + n_new)
 
 
-def _cursors(n_rows: int) -> Rows:
-    """Return the cursors of keys that use one worker each."""
+def _rows(n_rows: int, n_workers: int) -> dict[str, Any]:
+    """Return the fields of keys that use one worker each: no worker is listed for them yet."""
     cursors = np.zeros(n_rows, CURSORS)
     cursors["reach"] = 1
-    return cursors
+    homes = np.arange(n_workers, dtype=np.int32)
+    return {"cursors": cursors, "waiting": np.append(np.zeros(n_rows * WAITING, np.int32), homes)}
 
 
-def _waiting(n_rows: int, n_workers: int) -> Workers:
-    """Return rows that list no worker yet, and all workers after them."""
-    return np.append(np.zeros(n_rows * WAITING, np.int32), np.arange(n_workers, dtype=np.int32))
+def _watched_together(parts: Sequence[CondensedCascade], heavy: HeavyKeys) -> Floats:
+    """Return the mean of what all sources watch, at the places where `heavy` has their keys."""
+    amounts = []
+    for part in parts:
+        its_watched = part.counted.counts.copy()
+        its_watched[part.recent] = part.watched
+        amounts.append(its_watched / part.counted.unit[0])
+    all_keys, all_amounts = np.concatenate([p.counted.keys for p in parts]), np.concatenate(amounts)
+    order = np.lexsort((all_amounts, all_keys))  # so that the order of the sources does not matter
+    found, starts = np.unique(all_keys[order], return_index=True)
+    means = np.add.reduceat(all_amounts[order], starts) / len(parts)
+    watched = np.zeros(heavy.keys.size)
+    places = np.flatnonzero(heavy.counts > 0.0)
+    watched[places] = means[np.searchsorted(found, heavy.keys[places])]
+    return watched

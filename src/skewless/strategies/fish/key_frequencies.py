@@ -33,13 +33,8 @@ from skewless.plumbing.compiling import kernel
 from skewless.plumbing.order_free import unordered_sum
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, fixed, require_within, within, zeros
 
-SETTINGS = np.dtype(
-    [
-        ("theta", "f8"),
-        ("alpha", "f8"),
-        ("weight", "f8"),  # records that a frequency is relative to, at least
-    ]
-)
+# `weight`: records that a frequency is relative to, at least.
+SETTINGS = np.dtype([("theta", "f8"), ("alpha", "f8"), ("weight", "f8")])
 
 
 @fixed("epoch", "settings")

@@ -9,31 +9,29 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless.arrays import I64, U64, Floats, Keys, Words, Workers, read_only
+from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.space_saving import admit
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state
-from skewless.strategies.fish.candidate_rows import (
-    HEADER,
-    candidate_rows,
-    first_candidates,
-    headers,
-    two_candidates,
-    words_per_row,
-)
 from skewless.strategies.fish.hot_key_classification import (
     ALL_WORKERS,
     CHK,
     D_CHOICES,
+    HEADER,
     FishState,
+    candidate_rows,
     complete,
+    first_candidates,
     grant,
     grant_largest,
     growth,
+    headers,
     review,
+    two_candidates,
+    words_per_row,
 )
 from skewless.strategies.fish.key_frequencies import (
     fade,
@@ -59,16 +57,6 @@ _GOLDEN_RATIO = 0.6180339887498949
 
 
 @kernel
-def _send_cold(state: FishState, key: U64) -> I64:
-    """Send to the candidate of two with the shorter queue, the first on a tie."""
-    waiting = state.backlog.waiting
-    first, second = two_candidates(state.rows, key)
-    worker = np.int64(second if waiting.ticks[second] < waiting.ticks[first] else first)
-    send(waiting, worker)
-    return worker
-
-
-@kernel
 def _route(keys: Keys, state: FishState, out: Workers) -> None:
     """Fill `out` with the worker of each record: FISH's Algorithms 1 to 3 in one pass.
 
@@ -76,7 +64,7 @@ def _route(keys: Keys, state: FishState, out: Workers) -> None:
     candidates (Alg. 2), and it goes to the candidate with the shortest waiting time (Alg. 3).
     """
     recent, times, rows = state.recent, state.backlog.clock[0], state.rows.rows
-    summary = recent.summary
+    summary, waiting = recent.summary, state.backlog.waiting
     stride = words_per_row(state.rows.n_workers[0])
     i = 0
     while i < keys.size:
@@ -91,14 +79,10 @@ def _route(keys: Keys, state: FishState, out: Workers) -> None:
         recent.n_in_epoch[0] += end - i
         recent.n_since_merge[0] += end - i
         times["since"] += end - i
-        weight = recent.settings[0]["weight"] * summary.unit[0]
-        theta = recent.settings[0]["theta"]
-        d_min = state.d_min[0]
-        top = recent.top[0]
-        unit = summary.unit[0]
+        unit, d_min, theta = summary.unit[0], state.d_min[0], recent.settings[0]["theta"]
+        weight = recent.settings[0]["weight"] * unit
         # Kept in registers: otherwise each record would wait until the one before it is stored.
-        total = summary.total[0]
-        clock = summary.clock[0]
+        total, clock, top = summary.total[0], summary.clock[0], recent.top[0]
         while i < end:
             key = keys[i]
             total += unit  # what follows is `offer`
@@ -119,9 +103,11 @@ def _route(keys: Keys, state: FishState, out: Workers) -> None:
                 if (rows[row] != key) | (granted < d_min) | (count * state.growth[granted] > top):
                     recent.top[0] = top
                     grant(state, entry, key, count)
-                worker = send_to_least(state.backlog.waiting, rows, row + HEADER)
-            else:
-                worker = _send_cold(state, key)
+                worker = send_to_least(waiting, rows, row + HEADER)
+            else:  # the first of two on a tie
+                first, second = two_candidates(state.rows, key)
+                worker = np.int64(second if waiting.ticks[second] < waiting.ticks[first] else first)
+                send(waiting, worker)
             out[i] = worker
             i += 1
         recent.top[0] = top
@@ -286,17 +272,17 @@ class Fish:
             raise ValueError(
                 "fish: observe needs heuristic=True; without it only records are counted"
             )
-        moment = float(now(state.backlog)) if now_seconds is None else now_seconds
-        if not state.backlog.clock[0]["estimated"] <= moment < np.inf:
+        times = state.backlog
+        moment = float(now(times)) if now_seconds is None else now_seconds
+        if not times.clock[0]["estimated"] <= moment < np.inf:
             raise ValueError(
                 "fish: now_seconds must be finite and at least the time of the last estimate, "
-                f"{state.backlog.clock[0]['estimated']}, not {now_seconds}"
+                f"{times.clock[0]['estimated']}, not {now_seconds}"
             )
         seconds = None
         if seconds_per_record is not None:
-            n_workers = state.backlog.seconds.size
-            seconds = _numbers(seconds_per_record, n_workers, "seconds_per_record")
-        observe(state.backlog, seconds, moment)
+            seconds = _numbers(seconds_per_record, times.seconds.size, "seconds_per_record")
+        observe(times, seconds, moment)
 
     @property
     def wants_speeds(self) -> bool:
@@ -320,21 +306,21 @@ class Fish:
         """
         old = state.backlog
         n_same = min(n_workers, old.capacities.size)
-        speeds = np.ones(n_workers)
         if capacities is not None:
             speeds = _numbers(capacities, n_workers, "capacities", least=0.0)
         else:
+            speeds = np.ones(n_workers)
             speeds[:n_same] = np.where(old.capacities[:n_same] > 0, old.capacities[:n_same], 1.0)
-        fewest = None
+        fewest = 0.0
         if not self.heuristic:
             fewest = float(queued(old.waiting)[old.capacities > 0].min())
             speeds = (speeds > 0).astype(np.float64)
         other = self._with_workers(state.rows.seeds, rescaled(old, speeds, fewest))
-        # θ changes with n; the counts stay.
-        copy = copy_state(state)
         if self.classification == "chk":  # only this one has M_k
-            headers(other.rows)[:] = headers(copy.rows)
-        other = other._replace(recent=copy.recent._replace(settings=other.recent.settings))
+            headers(other.rows)[:] = headers(state.rows)
+        # θ changes with n; the counts stay.
+        kept = copy_state(state.recent)._replace(settings=other.recent.settings)
+        other = other._replace(recent=kept)
         complete(other)
         return other
 
@@ -345,13 +331,12 @@ class Fish:
         sum is balanced. If all continued from the same waiting times instead, all would choose the
         same worker at the same time.
         """
-        sources = [copy_state(state) for state in states]
-        speeds = merged_speeds([source.backlog for source in sources])
-        merged = self._with_workers(sources[0].rows.seeds, speeds)
-        recent = merged_frequencies([source.recent for source in sources], merged.recent)
+        speeds = merged_speeds([state.backlog for state in states])
+        merged = self._with_workers(states[0].rows.seeds, speeds)
+        recent = merged_frequencies([state.recent for state in states], merged.recent)
         merged = merged._replace(recent=recent)
         if self.classification == "chk":
-            grant_largest(merged, sources)
+            grant_largest(merged, states)
         complete(merged)
         return merged
 

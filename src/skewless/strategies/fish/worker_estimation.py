@@ -156,29 +156,24 @@ def observe(times: WorkerEstimates, seconds_per_record: Floats | None, moment: f
         set_clock(times, moment)
 
 
-def rescaled(
-    times: WorkerEstimates, capacities: Floats, joins_with: float | None
-) -> WorkerEstimates:
+def rescaled(times: WorkerEstimates, capacities: Floats, joins_with: float) -> WorkerEstimates:
     """Return the estimates for workers of these capacities; a worker of capacity 0 leaves.
 
     What the workers have done until now is estimated first. Otherwise only a worker that joins
     would seem to have nothing to do. A worker that stays keeps its waiting records, and its time
     per record unless its capacity changes. A worker that joins is as fast, for its capacity, as the
-    others on average. Nothing waits there, or `joins_with` records.
+    others on average, and `joins_with` records wait there.
     """
     times = copy_state(times)
     if times.clock[0]["interval"] < np.inf:
         estimate(times)
-    n_workers, n_before = capacities.size, times.seconds.size
-    n_same = min(n_workers, n_before)
-    stays = np.zeros(n_workers, np.bool_)
-    stays[:n_same] = (times.capacities[:n_same] > 0) & (capacities[:n_same] > 0)
+    n_workers, n_same = capacities.size, min(capacities.size, times.seconds.size)
+    kept = np.flatnonzero((times.capacities[:n_same] > 0) & (capacities[:n_same] > 0))
     present = times.capacities > 0
     # Seconds per record of a worker of capacity 1; a worker that joins has the mean speed.
     known = times.seconds[present] * times.capacities[present]
     average = known[0] if (known == known[0]).all() else 1 / (1 / known).mean()
     units = np.full(n_workers, average)
-    kept = np.flatnonzero(stays)
     units[kept] = times.seconds[kept] * times.capacities[kept]
     seconds = np.full(n_workers, np.inf)
     np.divide(units, capacities, out=seconds, where=capacities > 0)
@@ -187,7 +182,7 @@ def rescaled(
     turn = int(times.waiting.turn[0]) % n_workers
     interval, load = float(times.clock[0]["interval"]), float(times.clock[0]["load"])
     other = worker_estimates(seconds, capacities, interval, load, turn)
-    waits = np.zeros(n_workers) if joins_with is None else np.full(n_workers, joins_with)
+    waits = np.full(n_workers, joins_with)
     waits[kept] = queued(times.waiting)[kept]
     set_queued(other.waiting, np.where(capacities > 0, waits, 0.0))
     other.clock[0]["estimated"] = times.clock[0]["estimated"]
@@ -213,4 +208,4 @@ def with_speeds(own: WorkerEstimates, merged: WorkerEstimates) -> WorkerEstimate
         if not np.array_equal(own.seconds, merged.seconds):
             observe(copy, merged.seconds, float(now(copy)))
         return copy
-    return rescaled(own, merged.capacities, None)
+    return rescaled(own, merged.capacities, joins_with=0.0)

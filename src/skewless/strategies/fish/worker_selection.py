@@ -59,13 +59,11 @@ class WaitingTimes(NamedTuple):
         lowest = int(levels[stays].min())
         # A floor that is raised level by level must not be too far away.
         require_within("floor", self.floor, max(0, lowest - _LARGEST_LAG), lowest)
-        n_workers = self.ticks.size
-        workers = np.flatnonzero(stays)
-        rows = np.where(levels - self.floor[0] < LEVELS, levels & _MASK, LEVELS)[workers]
-        sets = np.zeros_like(self.sets)
-        bits = _ONE << (workers.astype(np.uint64) & _BITS)
-        np.bitwise_or.at(sets, rows * words_for(n_workers) + (workers >> 6), bits)
-        require_that(np.array_equal(self.sets, sets), "sets must be those of the waiting times")
+        wanted = self._replace(sets=np.zeros_like(self.sets))
+        _fill_sets(wanted)
+        require_that(
+            np.array_equal(self.sets, wanted.sets), "sets must be those of the waiting times"
+        )
 
 
 def _are_same(costs: Ints) -> bool:
@@ -152,8 +150,12 @@ def regroup(times: WaitingTimes) -> None:
         if times.costs[worker] > 0 and (lowest < 0 or ticks < lowest):
             lowest = ticks
     times.floor[0] = lowest >> _SHIFT
-    for word in range(times.sets.size):
-        times.sets[word] = _ZERO
+    times.sets[:] = _ZERO
+    _fill_sets(times)
+
+
+@kernel
+def _fill_sets(times: WaitingTimes) -> None:
     for worker in range(times.ticks.size):
         if times.costs[worker] > 0:
             bit = _ONE << (np.uint64(worker) & _BITS)
@@ -170,8 +172,7 @@ def pass_time(times: WaitingTimes, ticks: F64) -> None:
     n_workers = times.ticks.size
     best = times.turn[0]
     for j in range(n_workers):
-        worker = times.turn[0] + j
-        worker = worker if worker < n_workers else worker - n_workers
+        worker = (times.turn[0] + j) % n_workers
         is_lower = times.ticks[worker] >> _SHIFT < times.ticks[best] >> _SHIFT
         if times.costs[worker] > 0 and (is_lower or times.costs[best] == 0):
             best = worker
@@ -270,29 +271,27 @@ def send_to_least(times: WaitingTimes, allowed: Words, begin: I64) -> I64:
         send(times, worker)
         return worker
     # The next level is known before the worker's number, so the next record need not wait for it.
-    bit = found
-    times.sets[(level & _MASK) * n_words + word] ^= bit
+    times.sets[(level & _MASK) * n_words + word] ^= found
     level += 1
     row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
-    times.sets[row * n_words + word] ^= bit
+    times.sets[row * n_words + word] ^= found
     times.ticks[worker] += TICKS
     return worker
 
 
 @kernel
 def _least_straggler(times: WaitingTimes, allowed: Words, begin: I64) -> I64:
-    n_words = words_for(times.ticks.size)
-    best = np.int64(-1)
-    best_level = np.int64(0)
-    best_place = np.int64(0)
-    for j in range(n_words):
+    n_workers = times.ticks.size
+    best, best_rank = np.int64(-1), np.int64(0)
+    for j in range(words_for(n_workers)):
         left = allowed[begin + j]
         while left != _ZERO:
             worker = 64 * j + lowest_bit(left)
-            level = times.ticks[worker] >> _SHIFT
-            place = worker - times.turn[0]  # in turn
-            place = place if place >= 0 else place + times.ticks.size
-            if best < 0 or level < best_level or (level == best_level and place < best_place):
-                best, best_level, best_place = worker, level, place
+            # By level, then in turn.
+            rank = (times.ticks[worker] >> _SHIFT) * n_workers + (
+                worker - times.turn[0]
+            ) % n_workers
+            if best < 0 or rank < best_rank:
+                best, best_rank = worker, rank
             left = without_lowest(left)
     return best

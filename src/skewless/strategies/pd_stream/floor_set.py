@@ -14,7 +14,7 @@ import numpy as np
 from skewless.arrays import I64, U64, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, within
+from skewless.state import MOST_COUNTED, within, zeros
 
 LEVEL = 0
 SIZE = 1
@@ -24,10 +24,6 @@ _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 _SHIFT = np.uint64(6)
 _BITS = np.uint64(63)
-_PAIRS = np.uint64(0x5555555555555555)
-_FOURS = np.uint64(0x3333333333333333)
-_EIGHTS = np.uint64(0x0F0F0F0F0F0F0F0F)
-_SUM = np.uint64(0x0101010101010101)
 
 
 @within(0, MOST_COUNTED, "counters")
@@ -46,45 +42,28 @@ def floor_set(counts: Ints) -> FloorSet:
     >>> floor.counters.tolist(), floor.lightest.tolist(), floor.following.tolist()
     ([3, 2], [6], [8])
     """
-    n_words = words_for(counts.size)
-    empty = np.array([counts.min() - 1, 0])
-    floor = FloorSet(empty, np.zeros(n_words, np.uint64), np.zeros(n_words, np.uint64))
+    floor = zeros(FloorSet, words_for(counts.size), counters=2)
     _collect(floor, counts)
-    _rise(floor, counts)
     return floor
 
 
 @kernel
-def n_bits(word: U64) -> I64:
-    """Count the bits that are set: in pairs, fours and eights side by side."""
-    word = word - ((word >> _ONE) & _PAIRS)
-    word = (word & _FOURS) + ((word >> np.uint64(2)) & _FOURS)
-    word = (word + (word >> np.uint64(4))) & _EIGHTS
-    return np.int64((word * _SUM) >> np.uint64(56))
-
-
-@kernel
 def _collect(floor: FloorSet, counts: Ints) -> None:
-    """Find the workers that have one more than the smallest count."""
-    level = floor.counters[LEVEL] + 1
-    for w in range(floor.following.size):
-        word = _ZERO
-        end = min(64, counts.size - 64 * w)
-        for b in range(end):
-            word |= np.uint64(counts[64 * w + b] == level) << np.uint64(b)
-        floor.following[w] = word
-
-
-@kernel
-def _rise(floor: FloorSet, counts: Ints) -> None:
-    """Raise the smallest count, which no worker has any longer, to the next that one has."""
+    """Find the smallest count, the workers that have it, and those that have one more."""
+    level = counts[0]
+    for worker in range(1, counts.size):
+        level = min(level, counts[worker])
     size = 0
-    while size == 0:
-        floor.counters[LEVEL] += 1
-        for w in range(floor.lightest.size):
-            floor.lightest[w] = floor.following[w]
-            size += n_bits(floor.following[w])
-        _collect(floor, counts)
+    for w in range(floor.lightest.size):
+        lowest, higher = _ZERO, _ZERO
+        for b in range(min(64, counts.size - 64 * w)):
+            above = counts[64 * w + b] - level
+            lowest |= np.uint64(above == 0) << np.uint64(b)
+            higher |= np.uint64(above == 1) << np.uint64(b)
+            size += np.int64(above == 0)
+        floor.lightest[w] = lowest
+        floor.following[w] = higher
+    floor.counters[LEVEL] = level
     floor.counters[SIZE] = size
 
 
@@ -104,7 +83,7 @@ def follow(floor: FloorSet, counts: Ints, worker: U64, before: I64) -> None:
     size = floor.counters[SIZE] - np.int64(above == 0)
     floor.counters[SIZE] = size
     if size == 0:
-        _rise(floor, counts)
+        _collect(floor, counts)
 
 
 @kernel
@@ -156,7 +135,7 @@ def take_lightest(
     worker = (at << _SHIFT) + np.uint64(lowest_bit(common))
     counts[worker] += 1
     if size == 0:
-        _rise(floor, counts)
+        _collect(floor, counts)
     return worker
 
 

@@ -10,7 +10,16 @@ from skewless.arrays import I32, I64, U64, Ints, Keys, Rows, SmallInts, Words, W
 from skewless.kernels.hashing import seeded, two_workers
 from skewless.kernels.least_loaded import send_to_lighter
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, require_same, require_that, require_within, require_workers
+from skewless.state import (
+    MOST_COUNTED,
+    fixed,
+    named_arrays,
+    require_same,
+    require_that,
+    require_within,
+    require_workers,
+    within,
+)
 from skewless.strategies.pd_stream.floor_set import (
     LEVEL,
     NO_WORKER,
@@ -50,6 +59,8 @@ _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
+@fixed("seed", "lengths", "hot_from", "needed")
+@within(0, MOST_COUNTED, "loads")
 class PdStreamState(NamedTuple):
     """The sampling window, the routing table by its rows, and the loads."""
 
@@ -67,20 +78,16 @@ class PdStreamState(NamedTuple):
 
     def check(self, fresh: PdStreamState) -> None:
         """Refuse another hash or setting, wrong sets of workers, and keys without workers."""
-        for name in ("seed", "lengths", "hot_from", "needed"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
+        control, n_workers = self.control, self.loads.size
         same = ["incoming", "slack", "step"]
-        require_same("control", self.control[same], fresh.control[same])
-        require_within("control", self.control["stage"], 0, self.lengths.size - 1)
-        require_within("control", self.control["until"], 0, NEVER)
-        require_within("control", self.control["n_pending"], 0, self.pending.size - 1)
-        require_within("control", self.control["fresh"], 0, int(self.lengths[-1]))
-        require_within("loads", self.loads, 0, MOST_COUNTED)
-        n_workers = self.loads.size
-        wanted = floor_set(self.loads)
-        for name in ("counters", "lightest", "following"):
-            require_same(f"floor.{name}", getattr(self.floor, name), getattr(wanted, name))
-        length = int(self.lengths[int(self.control[0]["stage"])])
+        require_same("control", control[same], fresh.control[same])
+        require_within("control", control["stage"], 0, self.lengths.size - 1)
+        require_within("control", control["until"], 0, NEVER)
+        require_within("control", control["n_pending"], 0, self.pending.size - 1)
+        require_within("control", control["fresh"], 0, int(self.lengths[-1]))
+        for name, wanted in named_arrays(floor_set(self.loads)):
+            require_same(f"floor.{name}", getattr(self.floor, name), wanted)
+        length = int(self.lengths[int(control[0]["stage"])])
         require_within("window.counters", self.window.counters[[SIZE]], 0, length)
         require_within("sizes", self.sizes, 0, n_workers)
         require_workers("candidates", self.candidates, n_workers)
@@ -152,18 +159,11 @@ def _find_and_enter(
 @kernel
 def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     """Fill `out` with the worker of each record."""
-    seed = state.seed[0]
-    loads = state.loads
-    window = state.window
-    control = state.control[0]
-    incoming = control["incoming"]
+    seed, loads, window, control = state.seed[0], state.loads, state.window, state.control[0]
     mask = np.uint64(window.ring.size - 1)
-    place = window.counters[PLACE]
-    size = window.counters[SIZE]
-    n_free = window.counters[N_FREE]
-    until = control["until"]
-    step = control["step"]
-    n_pending = control["n_pending"]
+    place, size, n_free = window.counters[PLACE], window.counters[SIZE], window.counters[N_FREE]
+    incoming, step = control["incoming"], control["step"]
+    until, n_pending = control["until"], control["n_pending"]
     length, hot_from, table = _settings(state)
     # The next key is hashed one record ahead: a mispredicted branch below then costs only what
     # comes after the hash.

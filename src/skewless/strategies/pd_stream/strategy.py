@@ -7,20 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import betaincinv
 
-from skewless.arrays import Floats, Keys, Workers, read_only
+from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.bits import words_for
-from skewless.kernels.hashing import hashed_workers, seed_array, two_workers
+from skewless.kernels.hashing import seed_array, two_workers
 from skewless.parameters import check_types, require, require_all_stay, require_count
-from skewless.state import copy_state
+from skewless.state import copy_state, zeros
 from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
-from skewless.strategies.pd_stream.hot_key_probability import probability_table
-from skewless.strategies.pd_stream.instance_assignment import (
-    CONTROL,
-    NEVER,
-    PdStreamState,
-    route,
-)
+from skewless.strategies.pd_stream.instance_assignment import CONTROL, NEVER, PdStreamState, route
 from skewless.strategies.pd_stream.sampling_window import (
     NO_ROW,
     append,
@@ -28,6 +23,7 @@ from skewless.strategies.pd_stream.sampling_window import (
     sampling_window,
     window_keys,
 )
+from skewless.strategies.rescaling import HashedHomes
 from skewless.strategy import Traits
 
 _N_STAGES = 3
@@ -35,8 +31,22 @@ _SLACK = 4
 _MOST_STEP = 1 << 20
 
 
+def probability_table(length: int, confidence: float) -> Floats:
+    """Return, for a key seen 0 … `length` times in `length` records, the share it may have.
+
+    It is the share p of the stream at which the key would be seen at least that often with a
+    probability of `confidence`. The chance of at least k successes is a regularised incomplete
+    beta function, I_p(k, N − k + 1), so p is its inverse and needs no search (Alg. 1, eq. 14–15).
+
+    >>> probability_table(16, 0.99)[[1, 2, 6, 16]].round(3).tolist()
+    [0.25, 0.349, 0.63, 0.999]
+    """
+    counts = np.arange(1, length + 1)
+    return np.concatenate([[0.0], betaincinv(counts, length - counts + 1, confidence)])
+
+
 @dataclass(frozen=True)
-class PdStream:
+class PdStream(HashedHomes):
     """Give a key that recurs among the last 2n records as many workers as its count may mean.
 
     A key seen twice in the sampling window is hot. Its count gives the largest share of the stream
@@ -122,29 +132,25 @@ class PdStream:
         control = np.zeros(1, CONTROL)
         control["until"] = shortest if self.adaptive else NEVER
         control["incoming"] = self.count_incoming
-        control["slack"] = _SLACK
-        control["step"] = self.step
-        return PdStreamState(
+        control["slack"], control["step"] = _SLACK, self.step
+        return zeros(
+            PdStreamState,
+            n_rows,
             seed=seed_array(seed, 1),
             loads=loads,
             floor=floor_set(loads),
             window=window,
-            sizes=np.zeros(n_rows, np.int32),
-            candidates=np.zeros(n_rows * words_for(n_workers), np.uint64),
+            candidates=n_rows * words_for(n_workers),
             lengths=lengths,
             hot_from=np.array(hot_from, np.int64),
             needed=needed.ravel(),
-            pending=np.zeros(self.step, np.uint64),
+            pending=self.step,
             control=control,
         )
 
     def route(self, keys: Keys, state: PdStreamState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         route(read_only(keys), state, out)
-
-    def homes(self, keys: Keys, state: PdStreamState) -> Workers:
-        """Return the first candidate of each key; half of those with one record are elsewhere."""
-        return hashed_workers(keys, state.seed, state.loads.size)
 
     def merge(self, states: Sequence[PdStreamState]) -> PdStreamState:
         """Return the plan of all sources: one window, and one entry for each hot key in it.
@@ -179,10 +185,7 @@ class PdStream:
         # All have what is left of one window; that with the fewest records since has most of it.
         older = [keys[n:] for keys, n in zip(recent, n_fresh, strict=True)]
         in_turn.extend(older[int(np.argmax([keys.size for keys in older]))])
-        for hashed in in_turn[:length][::-1]:
-            append(merged.window, hashed)
-        for hashed in np.unique(np.array(in_turn[:length], np.uint64)):
-            _merge_entry(merged, states, hashed)
+        _fill(merged, states, np.array(in_turn[:length][::-1], np.uint64))
         return merged
 
     def rescale(
@@ -212,11 +215,7 @@ class PdStream:
             pending=state.pending.copy(),
             control=control,
         )
-        recent = window_keys(state.window)[-length:]
-        for hashed in recent:
-            append(rescaled.window, hashed)
-        for hashed in np.unique(recent):
-            _merge_entry(rescaled, [state], hashed)
+        _fill(rescaled, [state], window_keys(state.window)[-length:])
         return rescaled
 
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
@@ -228,21 +227,27 @@ class PdStream:
         )
 
 
-def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed: np.uint64) -> None:
-    """Give a key the workers that most of `states` give it, its two hashed ones first."""
-    votes = np.zeros(merged.loads.size, np.int64)
-    size = 0
-    for state in states:
-        row = row_of(state.window, hashed)
-        if row != NO_ROW and state.sizes[row] > 0:
-            size = max(size, int(state.sizes[row]))
-            words = state.candidates.reshape(state.sizes.size, -1)[row]
-            found = members(words, min(state.loads.size, votes.size))
-            votes[: found.size] += found
-    row = row_of(merged.window, hashed)
-    n_words = merged.floor.lightest.size
-    size = min(size, votes.size)
-    votes[list(two_workers(hashed, votes.size))] = len(states) + 1
-    for worker in np.argsort(-votes, kind="stable")[:size]:
-        add_to(merged.candidates, np.uint64(row * n_words), np.uint64(worker))
-    merged.sizes[row] = size
+def _fill(plan: PdStreamState, states: Sequence[PdStreamState], recent: Words) -> None:
+    """Let these keys enter the empty window; a key gets the workers that most of `states` give it.
+
+    Its two hashed ones come first.
+    """
+    for hashed in recent:
+        append(plan.window, hashed)
+    n_workers, n_words = plan.loads.size, plan.floor.lightest.size
+    for hashed in np.unique(recent):
+        votes = np.zeros(n_workers, np.int64)
+        size = 0
+        for state in states:
+            row = row_of(state.window, hashed)
+            if row != NO_ROW and state.sizes[row] > 0:
+                size = max(size, int(state.sizes[row]))
+                words = state.candidates.reshape(state.sizes.size, -1)[row]
+                found = members(words, min(state.loads.size, n_workers))
+                votes[: found.size] += found
+        row = row_of(plan.window, hashed)
+        size = min(size, n_workers)
+        votes[list(two_workers(hashed, n_workers))] = len(states) + 1
+        for worker in np.argsort(-votes, kind="stable")[:size]:
+            add_to(plan.candidates, np.uint64(row * n_words), np.uint64(worker))
+        plan.sizes[row] = size

@@ -21,7 +21,7 @@ from skewless.strategies.cascade.ahead.state import (
     AheadState,
     Buffers,
 )
-from skewless.strategies.cascade.state import following, slot_of, stride_of
+from skewless.strategies.cascade.orders import following, slot_of, stride_of
 
 _CLASSES = 64
 _MIDDLE = 16  # the class of keys that weigh half of an average record
@@ -62,8 +62,7 @@ def _sort_by_byte(
     buffers: Buffers, n_listed: I64, before: SmallInts, after: SmallInts, shift: I64
 ) -> None:
     tally = buffers.tally
-    for i in range(tally.size):
-        tally[i] = 0
+    tally[:] = 0
     for i in range(n_listed):
         tally[((buffers.ranks[before[i]] >> shift) & _BYTE) + 1] += 1
     for i in range(1, tally.size):
@@ -86,7 +85,10 @@ def share_out(state: AheadState, n_keys: I64, rest: F64) -> None:
     """
     shares, costs, scale = state.buffers.shares, state.costs, state.numbers[0]["scale"]
     level = _common_level(state, rest)
-    worker = _some_worker(state, n_keys)
+    bits = state.seed[0]  # some worker, which depends only on the seed and the keys of the block
+    for number in range(n_keys):
+        bits += state.buffers.hashes[number]
+    worker = slot_of(mix(bits), shares.size)
     carried = 0.0
     for _ in range(shares.size):
         exact = max(0.0, (level - shares[worker]) / costs[worker] / scale)
@@ -120,15 +122,6 @@ def _common_level(state: AheadState, rest: F64) -> F64:
 
 
 @kernel
-def _some_worker(state: AheadState, n_keys: I64) -> I64:
-    """Return a pseudo-random worker that depends only on the seed and the keys of the block."""
-    bits = state.seed[0]
-    for number in range(n_keys):
-        bits += state.buffers.hashes[number]
-    return slot_of(mix(bits), state.levels.size)
-
-
-@kernel
 def place_block(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None:
     """Give every key of the block its pieces."""
     _measure_rooms(state, total)
@@ -150,8 +143,7 @@ def _measure_rooms(state: AheadState, total: F64) -> None:
     known.
     """
     levels, costs, scale = state.levels, state.costs, state.numbers[0]["scale"]
-    n_workers = levels.size
-    content = total
+    n_workers, content = levels.size, total
     for worker in range(n_workers):
         content += levels[worker] / costs[worker]
     horizon = max(state.counters[0]["expected"] * scale, state.numbers[0]["weight"] + total)
@@ -222,21 +214,15 @@ def _fill_up(state: AheadState, n_keys: I64, n_listed: I64, n_records: I64) -> N
     An adversary could choose keys that make these searches long. Once the searches have used up
     their budget, a key takes the first share that is found.
     """
-    buffers = state.buffers
-    shares = buffers.shares
-    n_workers = shares.size
-    least = CLOSE * state.numbers[0]["scale"]
+    buffers, shares, least = state.buffers, state.buffers.shares, CLOSE * state.numbers[0]["scale"]
+    n_workers, n_pieces, cursor = shares.size, n_keys, 0
     n_steps = STEPS_PER_RECORD * (n_records + n_workers)
-    n_pieces = n_keys
-    cursor = 0
     for i in range(n_listed):
         number = buffers.listed[i]
-        worker = np.int64(buffers.homes[number])
-        stride = stride_of(state, buffers.hashes[number])
-        last = np.int64(number)
-        n_looks = 0
         if buffers.workers[number] != NO_WORKER and buffers.weights[number] <= least:
             continue
+        stride = stride_of(state, buffers.hashes[number])
+        worker, last, n_looks = np.int64(buffers.homes[number]), np.int64(number), 0
         while True:
             is_searching = n_looks < n_workers and n_steps > 0
             if not is_searching:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
+from skewless.arrays import F64, I64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
 from skewless.state import (
@@ -17,11 +17,19 @@ from skewless.state import (
     growing,
     require_same,
     require_within,
+    within,
     zeros,
 )
-from skewless.strategies.cascade.condensing import Counted
-from skewless.strategies.cascade.heavy_keys import ABSENT, HeavyKeys, admit, fade, find, first_place
-from skewless.strategies.cascade.state import home_of, weight_of
+from skewless.strategies.cascade.heavy_keys import (
+    ABSENT,
+    Counted,
+    HeavyKeys,
+    admit,
+    fade,
+    find,
+    first_place,
+)
+from skewless.strategies.cascade.orders import home_of, weight_of
 
 NUMBERS = np.dtype(
     [
@@ -81,6 +89,9 @@ class Buffers(NamedTuple):
 
 
 @fixed("seed", "owners", "strides", "costs")
+@within(-MOST_WEIGHT, MOST_WEIGHT, "levels")
+@within(0, MOST_WEIGHT, "numbers")
+@within(0, MOST_COUNTED, "counters")
 class AheadState(NamedTuple):
     """What this source has sent in the present interval, and what it knows of the heaviest keys."""
 
@@ -95,18 +106,14 @@ class AheadState(NamedTuple):
     buffers: Buffers
 
     def check(self, fresh: AheadState) -> None:
-        """Refuse workers that do not exist, and numbers that no stream leads to."""
-        check_numbers(self, fresh)
+        """Refuse numbers that no stream leads to."""
+        _check_numbers(self, fresh)
 
 
-def check_numbers(state: Any, fresh: Any) -> None:
-    """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
+def _check_numbers(state: Any, fresh: Any) -> None:
     require_same("numbers.tolerance", state.numbers["tolerance"], fresh.numbers["tolerance"])
-    require_same("counters.epoch", state.counters["epoch"], fresh.counters["epoch"])
-    require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
-    require_within("numbers", state.numbers, 0, MOST_WEIGHT)
     require_within("numbers.scale", state.numbers["scale"], 1 / MOST_WEIGHT, MOST_WEIGHT)
-    require_within("counters", state.counters, 0, MOST_COUNTED)
+    require_same("counters.epoch", state.counters["epoch"], fresh.counters["epoch"])
 
 
 def buffers(n_workers: int) -> Buffers:
@@ -127,6 +134,9 @@ def buffers(n_workers: int) -> Buffers:
 
 @growing("counted.keys", "counted.counts")
 @fixed("owners", "costs")
+@within(-MOST_WEIGHT, MOST_WEIGHT, "levels")
+@within(0, MOST_WEIGHT, "numbers")
+@within(0, MOST_COUNTED, "counters")
 class CondensedAhead(NamedTuple):
     """What is counted; other fields are as in `AheadState`."""
 
@@ -138,8 +148,8 @@ class CondensedAhead(NamedTuple):
     counters: Rows
 
     def check(self, fresh: CondensedAhead) -> None:
-        """Refuse workers and places that do not exist, and values that are out of range."""
-        check_numbers(self, fresh)
+        """Refuse numbers that no stream leads to."""
+        _check_numbers(self, fresh)
 
 
 def carried_levels(part: AheadState | CondensedAhead) -> Floats:
@@ -217,8 +227,12 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     """Count the heavier keys of a block, and say which keys are heavy.
 
     A key with a counter is judged by its share of all faded records. A key without one is judged by
-    what it weighs in this block. A few records may be chance, so it needs LEAST_HEAVY of them. A
-    key that weighs next to nothing in this block is light, and its counter is not looked for.
+    what it weighs in this block, and gets a counter, or none, at random. A few records may be
+    chance, so it needs LEAST_HEAVY of them. A key that weighs next to nothing in this block is
+    light, and its counter is not looked for.
+
+    Of the keys with a single record, one in OFFER_EVERY is considered for a counter, for all of
+    them. The next block considers different ones.
     """
     heavy, buffers = state.heavy, state.buffers
     if state.counters[0]["since"] >= state.counters[0]["epoch"]:
@@ -232,6 +246,7 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     least_single = min(_TWO_RECORDS * state.numbers[0]["scale"], share / SINGLE_PARTS)
     least_counted = max(share / COUNTED_PARTS, least_single)
     to_block = total / (state.numbers[0]["faded"] * heavy.unit[0]) if total > 0.0 else 0.0
+    turn = state.counters[0]["blocks"]
     for number in range(n_keys):
         weight = buffers.weights[number]
         buffers.estimates[number] = weight
@@ -246,22 +261,10 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
             estimate = heavy.counts[place] * to_block
             buffers.estimates[number] = estimate
             buffers.is_heavy[number] = estimate >= share / HEAVY_PARTS
-        else:
-            _offer(state, key, hashed, first, weight)
-
-
-@kernel
-def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) -> None:
-    """Give a key a counter, or none, at random.
-
-    Of the keys with a single record, one in OFFER_EVERY is considered, for all of them. The next
-    block considers different ones.
-    """
-    heavy = state.heavy
-    turn = np.uint64(state.counters[0]["blocks"])
-    amount = weight * heavy.unit[0]
-    if weight < _TWO_RECORDS * state.numbers[0]["scale"]:
-        if ((hashed >> _SHIFT_32) + turn) & _LOW_BITS:
-            return
-        amount *= OFFER_EVERY
-    admit(heavy, first, key, amount, to_unit(nth_hash(hashed, state.counters[0]["blocks"])))
+            continue
+        amount = weight * heavy.unit[0]
+        if weight < _TWO_RECORDS * state.numbers[0]["scale"]:
+            if ((hashed >> _SHIFT_32) + np.uint64(turn)) & _LOW_BITS:
+                continue
+            amount *= OFFER_EVERY
+        admit(heavy, first, key, amount, to_unit(nth_hash(hashed, turn)))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from skewless.arrays import I64, Floats, Keys, Workers, read_only
+from skewless.arrays import I64, Floats, Keys, Workers
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.compiling import kernel
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
@@ -28,20 +26,14 @@ from skewless.strategies.cascade.ahead.state import (
     count_block,
     remember,
 )
-from skewless.strategies.cascade.condensing import counted
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
     EPOCH_PER_WORKER,
+    counted,
     heavy_keys,
     largest_together,
 )
-from skewless.strategies.cascade.state import (
-    homes_of,
-    reassigned,
-    slot_table,
-    strides,
-    weight_of,
-)
+from skewless.strategies.cascade.orders import InOrders, slot_table, strides, weight_of
 from skewless.strategy import Traits
 
 
@@ -66,33 +58,25 @@ def _send(weights: Floats | None, state: AheadState, out: Workers, begin: I64, e
 
 
 @kernel
-def _route_block(
-    keys: Keys, weights: Floats | None, state: AheadState, out: Workers, begin: I64, end: I64
-) -> None:
-    """Decide records begin … end − 1 together, at most BLOCK of them."""
-    n_records = end - begin
-    n_keys, total = count_block(keys, weights, state, begin, end)
-    if total / n_records > 0.0:  # records may weigh nothing
-        state.numbers[0]["scale"] = total / n_records
-    remember(state, n_keys, n_records, total)
-    place_block(state, n_keys, n_records, total)
-    _send(weights, state, out, begin, end)
-    state.numbers[0]["weight"] += total
-    state.counters[0]["records"] += n_records
-    state.counters[0]["blocks"] += 1
-
-
-@kernel
 def route_records(keys: Keys, weights: Floats | None, state: AheadState, out: Workers) -> None:
-    """Route the batch in as few blocks of about equal length as possible."""
+    """Route the batch in as few blocks of about equal length as possible, each decided as one."""
     n_blocks = (keys.size + BLOCK - 1) // BLOCK
     for block in range(n_blocks):
-        begin = keys.size * block // n_blocks
-        _route_block(keys, weights, state, out, begin, keys.size * (block + 1) // n_blocks)
+        begin, end = keys.size * block // n_blocks, keys.size * (block + 1) // n_blocks
+        n_records = end - begin
+        n_keys, total = count_block(keys, weights, state, begin, end)
+        if total / n_records > 0.0:  # records may weigh nothing
+            state.numbers[0]["scale"] = total / n_records
+        remember(state, n_keys, n_records, total)
+        place_block(state, n_keys, n_records, total)
+        _send(weights, state, out, begin, end)
+        state.numbers[0]["weight"] += total
+        state.counters[0]["records"] += n_records
+        state.counters[0]["blocks"] += 1
 
 
 @dataclass(frozen=True)
-class CascadeAhead:
+class CascadeAhead(InOrders):
     """Count the keys of a batch, then fill all workers up to one level.
 
     Every key has its own order of workers, by hash. Light keys stay on their first worker while
@@ -133,12 +117,10 @@ class CascadeAhead:
 
     name: ClassVar[str] = "cascade-ahead"
     traits: ClassVar[Traits] = Traits(family="splitting", decides="batch")
+    _clock: ClassVar[str] = "blocks"
+    _route_records = staticmethod(route_records)
 
     tolerance: float = 0.03
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> AheadState:
         """Return the state of a source that has sent nothing."""
@@ -159,14 +141,6 @@ class CascadeAhead:
             buffers=buffers(n_workers),
         )
 
-    def route(self, keys: Keys, state: AheadState, out: Workers) -> None:
-        """Fill `out` with the worker of each record of this batch."""
-        route_records(read_only(keys), None, state, out)
-
-    def route_weighted(self, keys: Keys, weights: Floats, state: AheadState, out: Workers) -> None:
-        """Fill `out` with the worker of each record, where a record costs its weight."""
-        route_records(read_only(keys), read_only(weights), state, out)
-
     def begin(self, state: AheadState, n_records: int) -> None:
         """Begin an interval of about this many records of this source; 0 if that is not known."""
         state.levels[:] = carried_levels(state)
@@ -174,88 +148,52 @@ class CascadeAhead:
         state.counters[0]["records"] = 0
         state.counters[0]["expected"] = n_records
 
-    def homes(self, keys: Keys, state: AheadState) -> Workers:
-        """Return the first worker in the order of each key."""
-        return homes_of(keys, state)
+    def _mean_level(self, state: AheadState) -> float:
+        return float(np.average(state.levels, weights=1.0 / state.costs))
 
-    def rescale(
-        self, state: AheadState, n_workers: int, capacities: Floats | None = None
-    ) -> AheadState:
-        """Return the state for other workers; the fewest possible slots change owner.
+    def _rescaled(self, state: AheadState, speeds: Floats) -> AheadState:
+        return state._replace(buffers=buffers(speeds.size))
 
-        A worker that joins begins at the mean, so that it is not flooded.
-        """
-        require_all_stay(self.name, capacities)
-        speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-        mean = np.average(state.levels, weights=1.0 / state.costs)
-        levels = np.full(n_workers, mean)
-        stay = min(n_workers, state.levels.size)
-        levels[:stay] = state.levels[:stay]
-        return copy_state(state)._replace(
-            owners=reassigned(state.owners, n_workers, speeds),
-            strides=strides(n_workers),
-            costs=speeds.mean() / speeds,
-            levels=levels,
-            buffers=buffers(n_workers),
-        )
-
-    def wait(self, state: AheadState) -> None:
-        """Note that a copy of `state` has been sent: the merge does not include what follows."""
-        state.counters[0]["awaiting"] = 1 + state.counters[0]["blocks"]
-
-    def merge(self, states: Sequence[AheadState]) -> AheadState:
-        """Return the merged state, at the beginning of an interval as long as the last one.
-
-        Counts and levels become means, because every source continues with a copy.
-        """
-        return self.merge_condensed([self.condense(state) for state in states], states[0])
-
-    def fork(self, merged: AheadState, own: AheadState, source: int) -> AheadState:
-        """Return the state with which a source continues: `merged`, unless that came late.
-
-        It came late if the source has sent records since its message: `merged` lacks them. The
-        source then keeps its own levels, in an interval as long as its last one. Each key gets the
-        larger count.
-        """
-        if own.counters[0]["awaiting"] in (0, 1 + own.counters[0]["blocks"]):
-            return copy_state(merged)
+    def _continued(self, merged: AheadState, own: AheadState) -> AheadState:
+        """Return the state after a merge that came late: an interval as long as the last one."""
         heavy, _ = largest_together([merged.heavy, own.heavy], joined=np.maximum)
         state = copy_state(own)._replace(heavy=heavy)
         state.numbers[0]["faded"] = max(own.numbers[0]["faded"], merged.numbers[0]["faded"])
         state.counters[0]["awaiting"] = 0
-        self.begin(state, int(own.counters[0]["records"] or own.counters[0]["expected"]))
+        self.begin(state, _length(own))
         return state
 
     def condense(self, state: AheadState) -> CondensedAhead:
         """Return the counted keys with their counts, the levels and the numbers."""
-        keys, _ = counted(state.heavy)
-        owners, costs, levels = (a.copy() for a in (state.owners, state.costs, state.levels))
-        numbers, counters = state.numbers.copy(), state.counters.copy()
-        return CondensedAhead(owners, costs, levels, keys, numbers, counters)
+        same = ("owners", "costs", "levels", "numbers", "counters")
+        copies: dict[str, Any] = {name: getattr(state, name).copy() for name in same}
+        return CondensedAhead(**copies, counted=counted(state.heavy)[0])
 
     def merge_condensed(self, parts: Sequence[CondensedAhead], fresh: AheadState) -> AheadState:
-        """Return the state that `merge` makes of the same sources."""
+        """Return the state that `merge` makes, at the beginning of an interval like the last."""
         heavy, _ = largest_together([part.counted.counters()[0] for part in parts])
         heavy.counts[:] /= len(parts)
-        numbers, counters = parts[0].numbers.copy(), parts[0].counters.copy()
+        first = parts[0]
+        merged = copy_state(fresh)._replace(
+            owners=first.owners.copy(),
+            costs=first.costs.copy(),
+            levels=unordered_mean([carried_levels(part) for part in parts]),
+            heavy=heavy,
+            numbers=first.numbers.copy(),
+            counters=first.counters.copy(),
+            buffers=buffers(first.levels.size),
+        )
+        numbers, counters = merged.numbers, merged.counters
         numbers["weight"] = 0.0
         for name in ("scale", "faded"):
             numbers[name] = unordered_mean([part.numbers[name] for part in parts])
         counters["records"] = counters["awaiting"] = 0
-        lengths = [
-            int(part.counters[0]["records"] or part.counters[0]["expected"]) for part in parts
-        ]
-        counters["expected"] = -(-sum(lengths) // len(parts))
+        counters["expected"] = -(-sum(_length(part) for part in parts) // len(parts))
         for name in ("since", "blocks"):
             counters[name] = max(int(part.counters[0][name]) for part in parts)
-        return AheadState(
-            seed=fresh.seed.copy(),
-            owners=parts[0].owners.copy(),
-            strides=fresh.strides.copy(),
-            costs=parts[0].costs.copy(),
-            levels=unordered_mean([carried_levels(part) for part in parts]),
-            heavy=heavy,
-            numbers=numbers,
-            counters=counters,
-            buffers=buffers(parts[0].levels.size),
-        )
+        return merged
+
+
+def _length(part: AheadState | CondensedAhead) -> int:
+    """Return the records of the interval so far, or how many were expected if there were none."""
+    return int(part.counters[0]["records"] or part.counters[0]["expected"])
