@@ -109,7 +109,6 @@ def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
 
 @kernel
 def _most(values: NDArray[Any]) -> F64:
-    """Return the largest of the values."""
     most = values[0]
     for i in range(1, values.size):
         most = max(most, values[i])

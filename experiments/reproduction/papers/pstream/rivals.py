@@ -1,8 +1,8 @@
 """What PStream is compared with: predictors of hot keys, and a DKG that splits keys.
 
 A predictor says which of these records have a hot key when they come. PStream's coins, count-min
-and adaptive count-min come from `strategies.pstream`, the fading of FISH from `strategies.fish`,
-and SpaceSaving from the kernels. All are asked before they count the record.
+and adaptive count-min come from `strategies.pstream`, SpaceSaving and the fading of FISH
+from `strategies.fish`. All are asked before they count the record.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from skewless.arrays import Bytes, Floats, Ints, Keys, Words, Workers
+from skewless.arrays import Bytes, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
 from skewless.kernels.key_table import KeyTable, get, key_table, put
-from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
+from skewless.kernels.space_saving import offer
 from skewless.parameters import check_types, require
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.fish.key_frequencies import (
@@ -70,12 +70,11 @@ def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predi
     if kind == "coins":
         return _coins(f, seed)
     capacity = max(1, memory // _COUNTED_KEY)
-    if kind == "space-saving":
-        summary = _Summary(space_saving(capacity), np.array([f]))
-        return Predictor(partial(_observe_summary, summary), lambda n: None)
-    if kind == "fading":
-        frequencies = key_frequencies(capacity, _EPOCH, _ALPHA, f)
-        return Predictor(partial(_observe_fading, frequencies), lambda n: None)
+    if kind in ("space-saving", "fading"):
+        # SpaceSaving is FISH without fading: α = 1, whatever the epoch.
+        epoch, alpha = (_EPOCH, _ALPHA) if kind == "fading" else (1, 1.0)
+        frequencies = key_frequencies(capacity, epoch, alpha, f)
+        return Predictor(partial(_observe_frequencies, frequencies), lambda n: None)
     n_columns = 1 << max(1, (memory // (_COUNTER * _ROWS)).bit_length() - 1)
     # A little above e / columns, so that rounding does not double the columns.
     epsilon = min(np.e / n_columns * (1 + 1e-9), 0.999)
@@ -116,21 +115,8 @@ def _coins(f: float, seed: int) -> Predictor:
     return Predictor(observe, steps)
 
 
-class _Summary(NamedTuple):
-    summary: SpaceSaving
-    share: Floats
-
-
 @kernel
-def _observe_summary(state: _Summary, keys: Keys, hot: Bytes) -> None:
-    summary = state.summary
-    for i in range(keys.size):
-        above = state.share[0] * summary.total[0]
-        hot[i] = offer(summary, keys[i], 1.0) - 1.0 > above
-
-
-@kernel
-def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
+def _observe_frequencies(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
     for i in range(keys.size):
         if state.n_in_epoch[0] >= state.epoch[0]:
             fade(state)
