@@ -8,9 +8,12 @@ from statistics import median
 from time import process_time
 from typing import Any
 
+import numpy as np
+
 from benchmarks.records import Row
 from skewless import registry, workloads
-from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
+from skewless.arrays import Keys
+from skewless.simulator import Cluster, Event, Timing, simulate
 
 #: Columns of a summary that depend on the machine, so they are no part of a raw record.
 _OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean", "planned_plan_seconds_mean")
@@ -31,6 +34,19 @@ def side_by_side(steps: Mapping[str, Callable[[int], object]], n_times: int) -> 
     return {name: median(times[1:]) for name, times in seconds.items()}
 
 
+def keys_of(workload: str, of: Mapping[str, Any], seed: int) -> Keys:
+    """Return all keys of a stream, in order."""
+    return np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+
+
+def seconds_per_record(steps: Mapping[str, Callable[[Keys], object]], keys: Keys) -> Row:
+    """Return the median seconds that each function takes for a record of a piece of these keys."""
+    pieces = np.array_split(np.ascontiguousarray(keys), 12)
+    whole = {name: lambda i, step=step: step(pieces[i]) for name, step in steps.items()}
+    seconds = side_by_side(whole, len(pieces) - 1)
+    return {name: value / pieces[0].size for name, value in seconds.items()}
+
+
 @dataclass(frozen=True)
 class Simulation:
     """One strategy on one stream; the parameters are those of `simulate`."""
@@ -44,9 +60,7 @@ class Simulation:
     seed: int = 1
     window: int = 10_000
     sync: int = 0
-    sync_delay: int = 0
     horizon: int = 0
-    state_windows: int = 5
     capacities: Sequence[float] | None = None
     timing: Mapping[str, Any] | None = None
     events: Sequence[Mapping[str, Any]] = ()
@@ -61,9 +75,8 @@ class Simulation:
             seed=self.seed,
             window=self.window,
             horizon=self.horizon,
-            sync=Sync(self.sync, work=self.sync_delay) if self.sync else 0,
+            sync=self.sync,
             cluster=Cluster(self.capacities, [Event(**event) for event in self.events]),
-            measuring=Measuring(state_windows=self.state_windows),
             timing=None if self.timing is None else Timing(**self.timing),
         )
         row = run.summary() | run.by_window()

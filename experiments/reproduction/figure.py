@@ -277,12 +277,12 @@ def read_figures(paper: Paper, folder: Path) -> list[Figure]:
             if figure.number in found:
                 raise ValueError(f"two figures have the same name: {figure.name}")
             found[figure.number] = figure
-    return sorted(found.values(), key=_order)
 
+    def place(figure: Figure) -> tuple[float, str]:
+        digits = "".join(filter(str.isdigit, figure.number))
+        return float(digits) if figure.order is None else figure.order, figure.number
 
-def _order(figure: Figure) -> tuple[float, str]:
-    digits = "".join(filter(str.isdigit, figure.number))
-    return float(digits) if figure.order is None else figure.order, figure.number
+    return sorted(found.values(), key=place)
 
 
 def read_figure(

@@ -6,6 +6,7 @@ import math
 from functools import cache
 
 import numpy as np
+from scipy.optimize import brentq
 
 _EXACT = 1_000  # so many terms of a sum are added up one by one
 
@@ -51,12 +52,8 @@ def fitted_z(n_keys: int, share: float, n_top: int = 1, digits: int = 4) -> floa
     """
     if not n_top / n_keys <= share < 1:
         raise ValueError(f"share must be from {n_top / n_keys:g} to below 1, not {share:g}")
-    low, high = 0.0, 20.0
-    while high - low > 1e-7:
-        middle = (low + high) / 2
-        too_even = share_of_top(middle, n_keys, n_top) < share
-        low, high = (middle, high) if too_even else (low, middle)
-    return round((low + high) / 2, digits)
+    z = brentq(lambda z: share_of_top(z, n_keys, n_top) - share, 0.0, 20.0, xtol=1e-9)
+    return round(float(z), digits)
 
 
 def expected_keys(z: float, n_keys: int, n_records: int) -> float:

@@ -89,7 +89,9 @@ def _drawn(plot: Mapping[str, Any]) -> str:
                 panel.plot(
                     across, values, look, color=colours[name], markerfacecolor=fill, label=label
                 )
-        if not texts and _is_uneven(sorted({x for x, _ in points})):
+        places = [] if texts else sorted({x for x, _ in points})
+        steps = [b - a for a, b in pairwise(places)]
+        if len(steps) > 1 and places[0] > 0 and max(steps) > _UNEVEN * min(steps):
             panel.set_xscale("log")
         if plot["log_y"]:
             panel.set_yscale("log")
@@ -99,8 +101,3 @@ def _drawn(plot: Mapping[str, Any]) -> str:
         text = io.StringIO()
         picture.savefig(text, format="svg", metadata={"Date": None})
     return "<svg" + text.getvalue().partition("<svg")[2]
-
-
-def _is_uneven(across: Sequence[float]) -> bool:
-    steps = [b - a for a, b in pairwise(across)]
-    return len(steps) > 1 and across[0] > 0 and max(steps) > _UNEVEN * min(steps)

@@ -42,20 +42,16 @@ def judge(claim: Claim, ours: float) -> str:
         return REPRODUCED if above < ours < below else MISSED
     limits = [limit for limit in (above, below) if math.isfinite(limit)]
     effect = min(((ours - at) / (claim.nearest_to(at) - at) for at in limits), default=None)
-    if _counts(claim, ours) and (effect is None or effect >= _SIZE):
+    published = claim.expects[claim.rule]
+    if claim.rule == "between":
+        is_close = published[0] <= ours <= published[1]
+    elif claim.rule == "value":
+        is_close = abs(ours - published) <= _CLOSE * abs(published)
+    else:
+        is_close = ours <= published if claim.rule == "at_most" else ours >= published
+    if is_close and (effect is None or effect >= _SIZE):
         return REPRODUCED
     return DIRECTION if effect is not None and effect >= _EFFECT else MISSED
-
-
-def _counts(claim: Claim, ours: float) -> bool:
-    """Return whether our number is close enough, by the rule of the claim."""
-    if claim.rule == "between":
-        low, high = claim.expects["between"]
-        return bool(low <= ours <= high)
-    published: float = claim.expects[claim.rule]
-    if claim.rule == "value":
-        return abs(ours - published) <= _CLOSE * abs(published)
-    return ours <= published if claim.rule == "at_most" else ours >= published
 
 
 def recorded(figure: Figure, size: Size, outcome: Outcome) -> Row:

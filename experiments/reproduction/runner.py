@@ -10,7 +10,6 @@ would be too much: a new sentence on the command line would throw away hours of 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -54,14 +53,11 @@ class Identity(NamedTuple):
 
 def identity(cell: Cell) -> Identity:
     """Return which cell it is; refuse a cell whose fields are not all plain values."""
-    cls = type(cell)
+    kind = f"{type(cell).__module__}:{type(cell).__qualname__}"
+    values: Mapping[str, Any] = vars(cell)
     if isinstance(cell, Measurement):
-        name = cell.function.rpartition(":")[2]
-        return Identity(cell.function, _canonical(plain(cell.arguments, name)))
-    if not dataclasses.is_dataclass(cell):
-        raise ValueError(f"a cell must be a dataclass, not {shown(cell)}")
-    values = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
-    return Identity(f"{cls.__module__}:{cls.__qualname__}", _canonical(plain(values, cls.__name__)))
+        kind, values = cell.function, cell.arguments
+    return Identity(kind, _canonical(plain(values, kind.rpartition(":")[2])))
 
 
 def sources(known: Identity) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,45 +82,33 @@ def _import(name: str) -> type[Any]:
     module_name, _, class_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise ValueError(f"strategy {name!r} is not module:Class")
+    # A user's module may be in the working folder, where an installed command does not look. The
+    # folder comes last, and only here: a file `numpy.py` in it must not replace numpy.
+    here = str(Path.cwd())
+    is_added = here not in sys.path and "" not in sys.path
+    if is_added:
+        sys.path.append(here)
+        importlib.invalidate_caches()
     try:
-        with _working_folder_last():
-            module = importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
     except Exception as error:  # whatever a module of the user's raises
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
             f"cannot import {module_name!r} for strategy {name!r}: {reason}{_hidden(module_name)}"
         ) from error
-    hidden = _hidden(module_name)
-    if hidden:
+    finally:
+        if is_added and here in sys.path:  # else the module has removed it
+            sys.path.remove(here)
+    if hidden := _hidden(module_name):
         raise ValueError(f"strategy {name!r} is ambiguous{hidden}")
     cls = getattr(module, class_name, None)
     if not isinstance(cls, type):
         raise ValueError(f"{module_name!r} has no class {class_name!r} (strategy {name!r})")
-    missing = _missing(cls)
-    if missing:
+    if missing := _missing(cls):
         raise ValueError(f"{name!r} is not a strategy: it lacks {', '.join(missing)}")
     if not dataclasses.is_dataclass(cls):
         raise ValueError(f"{name!r} is not a strategy: it is not a dataclass")
     return cls
-
-
-@contextlib.contextmanager
-def _working_folder_last() -> Iterator[None]:
-    """Look for modules in the working folder too, where an installed command does not look.
-
-    The folder comes last, and only here: a file `numpy.py` in it must not replace numpy.
-    """
-    here = str(Path.cwd())
-    if here in sys.path or "" in sys.path:
-        yield
-        return
-    sys.path.append(here)
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):  # the module has removed it
-            sys.path.remove(here)
 
 
 def _hidden(module_name: str) -> str:

@@ -50,6 +50,8 @@ def test_several_columns_make_one_key(parquet: str) -> None:
     expected = hash_keys(TABLE["number"], TABLE["key"]).tolist()
     assert keys_of(Trace(path=parquet, key=("number", "key"))) == expected
     assert keys_of(workloads.make("trace", path=parquet, key="number,key")) == expected
+    found = Trace(path=parquet, key=("number", "key")).values(np.array(expected[:1], np.uint64))
+    assert found == {expected[0]: (TABLE["number"][0].as_py(), TABLE["key"][0].as_py())}
 
 
 def test_a_trace_is_the_same_for_every_seed(parquet: str) -> None:

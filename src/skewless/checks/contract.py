@@ -31,17 +31,13 @@ class Check:
     """
 
     claim: Callable[[AnyStrategy, Stream], None]
-    applies: Callable[[AnyStrategy], bool]
+    applies: Callable[[AnyStrategy], bool] = lambda strategy: True
     streams: tuple[Stream, ...] | None = None
 
     @property
     def name(self) -> str:
         """The claim in words."""
         return self.claim.__name__
-
-
-def _always(strategy: AnyStrategy) -> bool:
-    return True
 
 
 def _decides_per_record(strategy: AnyStrategy) -> bool:
@@ -56,15 +52,15 @@ _merges, _weighs = _able(Merges), _able(Weighs)
 _rescales, _rebalances = _able(Rescales), _able(Rebalances)
 
 CHECKS: tuple[Check, ...] = (
-    Check(routing.every_record_gets_a_worker, _always),
-    Check(routing.same_seed_same_routing, _always),
-    Check(routing.keys_are_not_changed, _always),
-    Check(routing.earlier_records_ignore_later_ones, _always),
+    Check(routing.every_record_gets_a_worker),
+    Check(routing.same_seed_same_routing),
+    Check(routing.keys_are_not_changed),
+    Check(routing.earlier_records_ignore_later_ones),
     Check(routing.batching_is_invisible, _decides_per_record),
-    Check(routing.state_is_bounded_arrays, _always),
-    Check(routing.restored_state_continues, _always),
-    Check(tampering.saved_states_are_accepted, _always),
-    Check(routing.loads_are_conserved, _always),
+    Check(routing.state_is_bounded_arrays),
+    Check(routing.restored_state_continues),
+    Check(tampering.saved_states_are_accepted),
+    Check(routing.loads_are_conserved),
     Check(routing.fan_out_is_kept, lambda s: s.traits.fan_out is not None),
     Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),
     Check(abilities.merging_is_sound, _merges),

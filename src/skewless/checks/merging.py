@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Keys, Workers
 from skewless.checks.routing import Stream, expect_same, routed
 from skewless.metrics import imbalance
 from skewless.simulator.starting import start_sources
@@ -148,12 +148,14 @@ class _Sources:
     def measured(self) -> Measured:
         """Measure the imbalance, replicas and hot keys of all records of these sources."""
         workers, n_workers = np.concatenate(self.workers), self.stream.n_workers
-        _, index = np.unique(np.concatenate(self.keys), return_inverse=True)
-        return Measured(
-            imbalance=imbalance(np.bincount(workers, minlength=n_workers)),
-            n_pairs=int(np.unique(index * n_workers + workers).size),
-            n_hot=self.most_hot,
-        )
+        loads = np.bincount(workers, minlength=n_workers)
+        n_pairs = _n_pairs(np.concatenate(self.keys), workers, n_workers)
+        return Measured(imbalance(loads), n_pairs, self.most_hot)
+
+
+def _n_pairs(keys: Keys, workers: Workers, n_workers: int) -> int:
+    _, index = np.unique(keys, return_inverse=True)
+    return int(np.unique(index * n_workers + workers).size)
 
 
 def merging_makes_nothing_worse(strategy: Any, stream: Stream) -> None:
@@ -164,21 +166,18 @@ def merging_makes_nothing_worse(strategy: Any, stream: Stream) -> None:
         alone = sources.run(schedule, merging=False)
         # One record of every source cannot be balanced.
         unavoidable = N_SOURCES * n_workers / sources.n_routed
-        most = IMBALANCE_FACTOR * alone.imbalance + IMBALANCE_SLACK + unavoidable
+        most_imbalance = IMBALANCE_FACTOR * alone.imbalance + IMBALANCE_SLACK + unavoidable
         most_pairs = PAIRS_FACTOR * alone.n_pairs + PAIRS_SLACK * n_workers
         most_hot = HOT_FACTOR * alone.n_hot + HOT_SLACK
         for delayed in (False, True):
             found = _Sources(strategy, stream).run(schedule, delayed=delayed)
             how = f"merging {schedule.name}{' with delay' if delayed else ''}"
-            assert found.imbalance <= most, (
-                f"{how}: an imbalance of {found.imbalance:.4f}, and {alone.imbalance:.4f} without"
-            )
-            assert found.n_pairs <= most_pairs, (
-                f"{how}: {found.n_pairs} replicas, and {alone.n_pairs} without"
-            )
-            assert found.n_hot <= most_hot, (
-                f"{how}: {found.n_hot} hot keys, and {alone.n_hot} without"
-            )
+            for most, ours, others, what in (
+                (most_imbalance, found.imbalance, alone.imbalance, "an imbalance of {:.4f}"),
+                (most_pairs, found.n_pairs, alone.n_pairs, "{} replicas"),
+                (most_hot, found.n_hot, alone.n_hot, "{} hot keys"),
+            ):
+                assert ours <= most, f"{how}: {what.format(ours)}, and {others} without"
 
 
 def merging_twice_changes_nothing(strategy: Any, stream: Stream) -> None:
@@ -254,15 +253,11 @@ def _measured(strategy: Any, stream: Stream, batches: Sequence[Sequence[int]]) -
     sources = MicroBatches(strategy, stream.n_workers, stream.seed)
     ends = np.cumsum([n for batch in batches for n in batch])
     parts = iter(np.split(stream.keys[: ends[-1]], ends[:-1]))
-    imbalances: Floats = np.zeros(len(batches))
-    workers = []
-    for number, batch in enumerate(batches):
-        found = np.concatenate(sources.route([next(parts) for _ in batch]))
-        imbalances[number] = imbalance(np.bincount(found, minlength=stream.n_workers))
-        workers.append(found)
+    workers = [np.concatenate(sources.route([next(parts) for _ in batch])) for batch in batches]
+    loads = (np.bincount(found, minlength=stream.n_workers) for found in workers)
+    imbalances = np.array([imbalance(one) for one in loads])
     sizes = np.array([sum(batch) for batch in batches])
     judged = sizes >= _LARGE * sizes.max()
     judged[: len(batches) // 2] = False
-    _, index = np.unique(stream.keys[: ends[-1]], return_inverse=True)
-    pairs = np.unique(index * stream.n_workers + np.concatenate(workers))
-    return Measured(float(imbalances[judged].mean()), int(pairs.size), 0)
+    n_pairs = _n_pairs(stream.keys[: ends[-1]], np.concatenate(workers), stream.n_workers)
+    return Measured(float(imbalances[judged].mean()), n_pairs, 0)

@@ -259,9 +259,7 @@ _SOME = (0.0, 0.1, 1.0, 2.0, 3.7, 50.0)
 
 def some_weights(stream: Stream) -> Floats:
     """Return a weight for each record of the stream; records of one key differ in theirs."""
-    rng = np.random.default_rng(stream.seed)
-    weights: Floats = rng.choice(_SOME, stream.keys.size)
-    return weights
+    return np.asarray(np.random.default_rng(stream.seed).choice(_SOME, stream.keys.size))
 
 
 def every_weighted_record_gets_a_worker(strategy: Any, stream: Stream) -> None:

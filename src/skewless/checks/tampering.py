@@ -36,8 +36,7 @@ def honest_states(strategy: AnyStrategy, stream: Stream) -> Iterator[tuple[Any, 
     states = [copy_state(state) for state in starts]
     for source, state in enumerate(states):
         routed(strategy, np.ascontiguousarray(stream.keys[source::2]), state)
-    yield states[0], starts[0]
-    yield states[1], starts[1]
+    yield from zip(states, starts, strict=True)
     if isinstance(strategy, Merges):
         merged = strategy.merge(states)
         yield merged, starts[1]

@@ -21,7 +21,6 @@ class LawBroken(AssertionError):  # noqa: N818 - it is read as a sentence
 
 
 def _error_of(law: Callable[[T], None], trial: T) -> Exception | None:
-    """Try the law; return the error that shows how `trial` breaks it, or None."""
     try:
         law(trial)
     except Exception as error:  # whatever the user's code raises is the finding
@@ -55,9 +54,6 @@ def require_kept(
         least, broken = trial, error
         tried = ((one, _error_of(law, one)) for one in smaller(least))
         trial, error = next((pair for pair in tried if pair[1] is not None), (least, None))
-    who, what = told(least)
-    name = law.__name__
-    text = str(broken)
-    if not isinstance(broken, AssertionError):
-        text = f"{type(broken).__name__}: {broken}"
-    raise LawBroken(name, f"{who} breaks {name}: {text}\non {what}") from broken
+    (who, what), name = told(least), law.__name__
+    kind = "" if isinstance(broken, AssertionError) else f"{type(broken).__name__}: "
+    raise LawBroken(name, f"{who} breaks {name}: {kind}{broken}\non {what}") from broken

@@ -59,28 +59,22 @@ def sources_digest(module: str, file: Path) -> str:
     counts in any case.
     """
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
-    beside = None if len(packages) == 1 else _folder_beside(module, file)
-    texts = {__name__: Path(__file__), module: file}
-    waiting = list(texts.items())
-    while waiting:
-        for name in _imported(*waiting.pop()):
-            found = getattr(sys.modules.get(name), "__file__", None)
-            if not found or name in texts:
-                continue
-            if name.partition(".")[0] in packages or (beside and _is_below(beside, Path(found))):
-                texts[name] = Path(found)
-                waiting.append((name, texts[name]))
-    digest = hashlib.sha256()
-    for name in sorted(texts):
-        digest.update(f"{name}\n".encode())
-        digest.update(_digest(_text(texts[name])))
-    return digest.hexdigest()[:16]
-
-
-def _folder_beside(module: str, file: Path) -> Path:
-    """Return the folder from which the module was imported."""
+    # The folder from which a module of the user was imported.
     depth = module.count(".") + (file.name == "__init__.py")
-    return file.resolve().parents[depth]
+    beside = None if len(packages) == 1 else file.resolve().parents[depth]
+    waiting = {__name__: Path(__file__), module: file}
+    digests: dict[str, bytes] = {}
+    while waiting:
+        name, path = waiting.popitem()
+        digests[name], imported = _read(name, path)
+        for other in imported:
+            found = getattr(sys.modules.get(other), "__file__", None)
+            if not found or other in digests:
+                continue
+            if other.partition(".")[0] in packages or (beside and _is_below(beside, Path(found))):
+                waiting[other] = Path(found)
+    whole = b"".join(f"{name}\n".encode() + digests[name] for name in sorted(digests))
+    return hashlib.sha256(whole).hexdigest()[:16]
 
 
 def _is_below(folder: Path, file: Path) -> bool:
@@ -94,30 +88,21 @@ def _is_below(folder: Path, file: Path) -> bool:
 _TEXTS: dict[Path, bytes] = {}
 
 
-def _text(file: Path) -> bytes:
+def _read(module: str, file: Path) -> tuple[bytes, set[str]]:
+    """Return a digest of a file, and the names of the modules that it may import."""
     if file not in _TEXTS:
         _TEXTS[file] = file.read_bytes()
-    return _TEXTS[file]
+    return _parsed(module, file.name, _TEXTS[file])
 
 
 @functools.cache
-def _digest(text: bytes) -> bytes:
-    return hashlib.sha256(text).digest()
+def _parsed(module: str, file_name: str, text: bytes) -> tuple[bytes, set[str]]:
+    is_package = file_name == "__init__.py"
+    names = _import_names(module, is_package, text) if file_name.endswith(".py") else ()
+    return hashlib.sha256(text).digest(), set(names)
 
 
-def _imported(module: str, file: Path) -> tuple[str, ...]:
-    """Return the names of the modules that a file may import."""
-    if file.suffix != ".py":
-        return ()
-    return _import_names(module, file.name == "__init__.py", _text(file))
-
-
-@functools.cache
-def _import_names(module: str, is_package: bool, text: bytes) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_all_import_names(module, is_package, text)))
-
-
-def _all_import_names(module: str, is_package: bool, text: bytes) -> Iterator[str]:
+def _import_names(module: str, is_package: bool, text: bytes) -> Iterator[str]:
     waiting: list[ast.AST] = [ast.parse(text)]
     while waiting:
         node = waiting.pop()
@@ -143,6 +128,7 @@ _LOG = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_WHAT_TO_SET = "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
 #: True when NUMBA_DISABLE_JIT is set: kernels then run as the plain Python that they are.
 JIT_OFF = bool(numba_config.DISABLE_JIT)
 
@@ -161,10 +147,8 @@ def cache_folder() -> Path:
     try:
         return private_folder(folder) if read_only(folder) else _writable(folder)
     except OSError as error:
-        raise NoFolderForKernels(
-            f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. "
-            "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
-        ) from None
+        why = f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. {_WHAT_TO_SET}"
+        raise NoFolderForKernels(why) from None
 
 
 @functools.cache
@@ -180,10 +164,16 @@ def _own_folder() -> Path:
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
         _LOG.warning(
             "kernels are compiled for this process alone, because the cache folder cannot be "
-            "used: %s. Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone.",
+            f"used: %s. {_WHAT_TO_SET}",
             error,
         )
-    return _folder_of_this_process()
+    folder = Path(tempfile.mkdtemp(prefix="skewless-"))  # a name that cannot be guessed
+    atexit.register(_remove, folder, os.getpid())
+    try:
+        return _writable(folder / KERNELS)
+    except OSError as error:
+        why = f"no folder can hold compiled kernels: {error}. {_WHAT_TO_SET}"
+        raise NoFolderForKernels(why) from None
 
 
 def _writable(folder: Path) -> Path:
@@ -191,19 +181,6 @@ def _writable(folder: Path) -> Path:
     real = private_folder(folder)
     with tempfile.TemporaryFile(dir=real):
         return real
-
-
-def _folder_of_this_process() -> Path:
-    """Return a new folder with an unguessable name; it is removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="skewless-"))
-    atexit.register(_remove, folder, os.getpid())
-    try:
-        return _writable(folder / KERNELS)
-    except OSError as error:
-        raise NoFolderForKernels(
-            f"no folder can hold compiled kernels: {error}. "
-            "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
-        ) from None
 
 
 def _remove(folder: Path, process: int) -> None:
@@ -274,8 +251,8 @@ def _compiling_alone(path: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def _folder_name(function: Callable[..., Any]) -> str:
-    """Return the name of the folder for the kernels of a function's module.
+def _folder_of(function: Callable[..., Any]) -> Path:
+    """Return the folder for the kernels of a function's module; make it if it is missing.
 
     numba's cache is by file, and stores types by their names. If a file was imported under another
     name before, or its classes were renamed since, numba would try to import what does not exist.
@@ -284,12 +261,8 @@ def _folder_name(function: Callable[..., Any]) -> str:
     source = Path(function.__code__.co_filename)
     if "<locals>" not in function.__qualname__:
         _TEXTS.pop(source, None)  # the module is being loaded, perhaps again
-    return f"{function.__module__}-{sources_digest(function.__module__, source)}"
-
-
-def _folder_of(function: Callable[..., Any]) -> Path:
-    """Return the folder for the kernels of a function's module; make it if it is missing."""
-    home, name = cache_folder(), _folder_name(function)
+    name = f"{function.__module__}-{sources_digest(function.__module__, source)}"
+    home = cache_folder()
     if read_only(home) and not (home / name).is_dir():
         home = _own_folder()  # a kernel that was not packed, such as one of the user's
     return private_folder(home / name)
@@ -384,10 +357,8 @@ def kernel(function: F) -> F:
 
     dispatcher._cache = _Cache(function)
     compile_signature = dispatcher.compile
-    lock = (
-        Path(dispatcher._cache.cache_path)
-        / f"{function.__qualname__.replace('<locals>', '_')}.lock"
-    )
+    name = function.__qualname__.replace("<locals>", "_")
+    lock = Path(dispatcher._cache.cache_path) / f"{name}.lock"
 
     def compile_alone(signature: Any) -> Any:
         with _compiling_alone(lock):

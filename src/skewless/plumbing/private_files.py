@@ -78,19 +78,14 @@ def _followed(path: Path) -> Path:
     return path.resolve()
 
 
-def make_private(folder: Path) -> None:
-    """Make a folder, and the parents that are missing, with mode 0700."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    for path in reversed(missing):
-        path.mkdir(mode=stat.S_IRWXU, exist_ok=True)  # another process may make it at the same time
-
-
 def private_folder(folder: Path) -> Path:
-    """Return the folder, made if it is missing, without symbolic links.
+    """Return the folder, made with mode 0700 if it is missing, without symbolic links.
 
     Raises OSError when it cannot be made, or when another user could put files into it.
     """
-    make_private(folder)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=stat.S_IRWXU, exist_ok=True)  # another process may make it at the same time
     real = folder.resolve(strict=True)
     if hasattr(os, "geteuid"):  # Windows has neither owners nor modes of this kind
         status = real.stat()

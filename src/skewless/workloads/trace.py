@@ -125,8 +125,8 @@ class Trace:
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order; a trace is the same for every seed."""
-        pieces = (self._hashes(file, chunk_size) for file in _files_of(self.path))
-        return _cut(chain.from_iterable(pieces), chunk_size, self.limit)
+        pieces = (hash_keys(*batch.columns) for batch in self._key_batches(chunk_size))
+        return _cut(pieces, chunk_size, self.limit)
 
     def weights(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Floats] | None:
         """Yield what the records cost, cut like `chunks`; None where all cost the same."""
@@ -139,17 +139,13 @@ class Trace:
         """Return the values of the key columns by hash, if they occur; reads the files again."""
         wanted = np.unique(hashes)
         found: dict[int, tuple[Any, ...]] = {}
-        for file in _files_of(self.path):
-            kind = self._format_of(file)
-            pieces = word_batches(file) if kind == "text" else None
-            for batch in pieces or self._batches(file, self.key, CHUNK_SIZE):
-                columns = batch.columns
-                keys = hash_keys(*columns)
-                for key, row in zip(*np.unique(keys, return_index=True), strict=True):
-                    if int(key) not in found and key in wanted:
-                        found[int(key)] = tuple(column[int(row)].as_py() for column in columns)
-                if len(found) == wanted.size:
-                    return found
+        for batch in self._key_batches(CHUNK_SIZE):
+            keys = hash_keys(*batch.columns)
+            for key, row in zip(*np.unique(keys, return_index=True), strict=True):
+                if int(key) not in found and key in wanted:
+                    found[int(key)] = tuple(column[int(row)].as_py() for column in batch.columns)
+            if len(found) == wanted.size:
+                break
         return found
 
     def _format_of(self, file: Path) -> str:
@@ -176,12 +172,13 @@ class Trace:
                 f"not {schema.field(self.weight).type}"
             )
 
-    def _hashes(self, file: Path, chunk_size: int) -> Iterator[Keys]:
-        if self._format_of(file) == "text":
-            yield from (hash_keys(batch.column(0)) for batch in word_batches(file))
-            return
-        for batch in self._batches(file, self.key, chunk_size):
-            yield hash_keys(*(batch.column(name) for name in self.key))
+    def _key_batches(self, chunk_size: int) -> Iterator[pa.RecordBatch]:
+        for file in _files_of(self.path):
+            if self._format_of(file) == "text":
+                yield from word_batches(file)
+            else:
+                for batch in self._batches(file, self.key, chunk_size):
+                    yield batch.select(list(self.key))  # a file may have another order
 
     def _costs(self, file: Path, chunk_size: int) -> Iterator[Floats]:
         """Yield the weights of one file; a missing weight is NaN."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.papers.dalton import slides
+from experiments.reproduction.papers.dalton import pipeline
 from experiments.reproduction.papers.dalton.learning import ForcedHotKeys, clocked_counts
 from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline, cell
 
@@ -56,9 +56,9 @@ def test_slides_are_counted_as_from_their_records(split_only, slide, n_slides, r
     keys = rng.zipf(1.5, 203).clip(max=30).astype(np.int64)
     workers = rng.integers(0, 4, keys.size).astype(np.int32)
     reducers = rng.integers(0, 3, 31).astype(np.int32)
-    shape = slides.Shape(slide, n_slides, recent, 4, split_only, 1)
-    out = np.zeros((keys.size // slide, slides.COLUMNS), np.int64)
-    slides.count_slides(keys, workers, shape, slides.held(31, 4, reducers), out)
+    shape = pipeline.Shape(slide, n_slides, recent, 4, split_only, 1)
+    out = np.zeros((keys.size // slide, pipeline.COLUMNS), np.int64)
+    pipeline.count_slides(keys, workers, shape, pipeline.held(31, 4, reducers), out)
     np.testing.assert_array_equal(out, slow_counts(keys, workers, shape, reducers))
 
 

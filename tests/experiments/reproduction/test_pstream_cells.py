@@ -14,10 +14,11 @@ from experiments.reproduction.papers.pstream.counting import (
 )
 from experiments.reproduction.papers.pstream.rivals import (
     KINDS,
+    SplitKeys,
+    SplitSimulation,
     predictor,
     synopsis_bytes,
 )
-from experiments.reproduction.papers.pstream.split_keys import SplitKeys, SplitSimulation
 from lanes import needs_a_long_stream
 from skewless import workloads
 from skewless.plumbing.compiling import JIT_OFF

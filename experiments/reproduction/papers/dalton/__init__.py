@@ -1,7 +1,7 @@
 """Dalton's figures: learned partitioning for distributed data streams (PVLDB 16(3), 2022).
 
 `pipeline` is the dataflow that most of them measure: partitioners, combiners of a sliding window,
-reducers; the slowest stage decides. `slides` counts for it.
+reducers; the slowest stage decides. It counts slide by slide.
 
 What the paper does not say had to be chosen, and some verdicts depend on it: the costs of a record,
 of a partial result and of a decision (`pipeline`), and the number of workers of sections 5.2 and
@@ -129,14 +129,10 @@ def counting(size: Size, *, z: float, seed: int) -> Measurement:
     return learning.clocked_counts(z, n_records, windows, seed)
 
 
-def _of_10c(size: Size) -> tuple[int, dict[str, Any]]:
-    slide = _second(size.longer(4, "dalton"))
-    return slide, {"z": 1.0, "n_keys": 100_000, "n_records": _SLIDES * slide}
-
-
 def forced(size: Size, *, system: str, hot: int, seed: int) -> Pipeline:
     """Return Dalton with so many hot keys from the start; Cascade as it is."""
-    slide, of = _of_10c(size)
+    slide = _second(size.longer(4, "dalton"))
+    of = {"z": 1.0, "n_keys": 100_000, "n_records": _SLIDES * slide}
     own = cell(system, "zipf", of, parallelism=_MOST_WORKERS, slide=slide, seed=seed)
     if system != "dalton":
         return own
@@ -147,8 +143,8 @@ def forced(size: Size, *, system: str, hot: int, seed: int) -> Pipeline:
 
 def found(size: Size, *, seed: int) -> Measurement:
     """Build the cell that counts the hot keys that Dalton finds."""
-    slide, of = _of_10c(size)
-    return learning.found_hot_keys(**of, stats_window=slide, seed=seed)
+    slide = _second(size.longer(4, "dalton"))
+    return learning.found_hot_keys(1.0, 100_000, _SLIDES * slide, slide, seed)
 
 
 def variants(
@@ -272,9 +268,8 @@ def _while_uniform(entry: Entry) -> float:
     return float(throughput[0::2, throughput.shape[1] // 2 :].mean())
 
 
-def _final(entry: Entry, column: str) -> float:
+def _final(values: list[float]) -> float:
     """Return the mean over the last quarter of the run."""
-    values = entry.row[column]
     return float(np.mean(values[-len(values) // 4 :]))
 
 
@@ -290,14 +285,8 @@ def _converged(table: Table, **axes: Any) -> float:
     The imbalance of the window is first below 1.2 times its final value, after the window was full.
     """
     values = table.series("slide_load_difference", **axes)
-    final = float(np.mean(values[-len(values) // 4 :]))
-    full = _FINER * _WINDOW_SLIDES
-    later = [i for i, value in enumerate(values) if i >= full and value <= 1.2 * final]
-    return float(later[0] if later else len(values))
-
-
-def _interval(table: Table, phase: int, **axes: Any) -> float:
-    return table.series("intervals", **axes)[phase - 1]
+    nearly, full = 1.2 * _final(values), _FINER * _WINDOW_SLIDES
+    return float(next((i for i in range(full, len(values)) if values[i] <= nearly), len(values)))
 
 
 PAPER = Paper(
@@ -307,9 +296,12 @@ PAPER = Paper(
     columns={
         "while_skewed": lambda entry: float(_by_period(entry)[1::2].mean()),
         "always": lambda entry: float(np.mean(entry.row["slide_throughput"])),
-        "final_difference": lambda entry: _final(entry, "slide_load_difference"),
-        "final_width": lambda entry: _final(entry, "slide_watched_width"),
+        "final_difference": lambda entry: _final(entry.row["slide_load_difference"]),
+        "final_width": lambda entry: _final(entry.row["slide_watched_width"]),
         **named(_while_uniform, _late_peaks),
     },
-    calls=named(_converged, _interval),
+    calls={
+        "interval": lambda table, phase, **axes: table.series("intervals", **axes)[phase - 1],
+        **named(_converged),
+    },
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.records import Row
-from experiments.reproduction.cells import side_by_side
+from experiments.reproduction.cells import keys_of, side_by_side
 from experiments.reproduction.figure import cell
 from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
 from skewless import registry, workloads
@@ -39,8 +39,7 @@ def clocked_counts(z: float, n_records: int, windows: list[int], seed: int) -> R
     Its row has them as lists, with the bytes of each, and those of the first and the last window.
     """
     n_keys, exact_keys, epsilon, delta = 100_000, 5_000, 1 / (8 * 56), 0.05
-    stream = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
-    keys = np.concatenate(list(stream.chunks(seed)))
+    keys = keys_of("zipf", {"z": z, "n_keys": n_keys, "n_records": n_records}, seed)
 
     def empty(kind: str, window: int) -> key_counts.KeyCounts:
         room = min(window, n_keys)  # a table has room for the keys that there are
@@ -77,8 +76,7 @@ class ForcedHotKeys(Pipeline):
 
     def run(self) -> Row:
         """Return the row of `Pipeline`, with the values compared."""
-        stream = workloads.make(self.workload, **self.of)
-        keys = np.concatenate(list(stream.chunks(self.seed)))
+        keys = keys_of(self.workload, self.of, self.seed)
         values = float(np.isin(keys, _top(keys, self.n_hot)).mean()) * self.n_workers
         timed = replace(self, emit=EMIT + values * SCORE)
         return {**Pipeline.run(timed), "values_per_record": values}
@@ -99,14 +97,11 @@ class ForcedHotKeys(Pipeline):
 
 
 @cell
-def found_hot_keys(
-    z: float, n_keys: int, n_records: int, stats_window: int, n_workers: int = 56, seed: int = 1
-) -> Row:
+def found_hot_keys(z: float, n_keys: int, n_records: int, stats_window: int, seed: int) -> Row:
     """How many keys of a Zipf stream Dalton itself finds hot, in an average statistics window."""
     strategy = registry.make("dalton", stats_window=stats_window, statistics="exact")
-    state: Bandit = strategy.start(n_workers, seed)
-    stream = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
-    keys = np.concatenate(list(stream.chunks(seed)))
+    state: Bandit = strategy.start(56, seed)
+    keys = keys_of("zipf", {"z": z, "n_keys": n_keys, "n_records": n_records}, seed)
     out = np.empty(stats_window, np.int32)
     found = []
     for begin in range(0, keys.size - stats_window + 1, stats_window):

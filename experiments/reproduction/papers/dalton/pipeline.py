@@ -11,14 +11,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.records import Row
-from experiments.reproduction.papers.dalton import slides
-from skewless import registry, workloads
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from experiments.reproduction.cells import keys_of
+from skewless import registry
+from skewless.arrays import F64, I64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import mix
 from skewless.parameters import MOST_PLACES
 from skewless.plumbing.compiling import kernel
@@ -58,6 +59,112 @@ def service(windows_per_record: int) -> float:
     return (windows_per_record + 1) * UPDATE
 
 
+# Columns of the counts of a slide.
+PEAK = 0  # records of the busiest worker over the last `recent` slides
+TOTAL = 1  # records of all workers over the same slides
+MERGED_PEAK = 2  # pairs (key, worker) that the busiest reducer merges at the end of the slide
+MERGED = 3
+PAIRS = 4  # of the window
+KEYS = 5
+WATCHED = 6  # workers that hold the watched key
+SQUARES_PEAK = 7  # the most, over workers, of the sum over keys of records in the window, squared
+COLUMNS = 8
+
+
+class Shape(NamedTuple):
+    """The sizes of a window; all count records or slides."""
+
+    slide: int
+    n_slides: int
+    recent: int
+    n_workers: int
+    split_only: int  # 1: only keys on two workers or more are merged
+    watched: int  # a key
+
+
+class Held(NamedTuple):
+    """What the window holds."""
+
+    records: SmallInts  # by pair, flat: key · workers + worker
+    widths: SmallInts  # by key: workers that hold it
+    reducers: SmallInts  # by key: which reducer merges it
+    merged: Ints  # by reducer: pairs
+    loads: Ints  # by worker, over the recent slides
+    squares: Floats  # by worker
+    totals: Ints  # pairs, keys, merged pairs
+
+
+def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
+    """Return an empty window; `reducers` says for each key which reducer merges it."""
+    return Held(
+        np.zeros(n_keys * n_workers, np.int32),
+        np.zeros(n_keys, np.int32),
+        reducers,
+        np.zeros(int(reducers.max(initial=0)) + 1, np.int64),
+        np.zeros(n_workers, np.int64),
+        np.zeros(n_workers),
+        np.zeros(3, np.int64),
+    )
+
+
+@kernel
+def _most(values: NDArray[Any]) -> F64:
+    most = values[0]
+    for i in range(1, values.size):
+        most = max(most, values[i])
+    return most
+
+
+@kernel
+def _merges(width: I64, split_only: I64) -> I64:
+    """Count the merged pairs of a key on this many workers."""
+    return np.int64(0) if split_only and width < 2 else np.int64(width)
+
+
+@kernel
+def _widen(window: Held, shape: Shape, key: I64, by: I64) -> None:
+    """Add or remove one worker of `key`."""
+    width = np.int64(window.widths[key])
+    window.widths[key] += by
+    window.totals[0] += by
+    window.totals[1] += np.int64(width + by == 1 and by == 1) - np.int64(width == 1 and by == -1)
+    more = _merges(width + by, shape.split_only) - _merges(width, shape.split_only)
+    window.merged[window.reducers[key]] += more
+    window.totals[2] += more
+
+
+@kernel
+def count_slides(keys: Ints, workers: Workers, shape: Shape, window: Held, out: Ints) -> None:
+    """Fill one row of `out` per whole slide; `keys` are numbers from 0."""
+    size = shape.slide
+    for slide in range(out.shape[0]):
+        old = max(0, slide - shape.n_slides + 1) * size
+        for i in range(max(0, old - size), old):
+            pair = keys[i] * shape.n_workers + workers[i]
+            window.records[pair] -= 1
+            window.squares[workers[i]] -= 2.0 * window.records[pair] + 1.0
+            if window.records[pair] == 0:
+                _widen(window, shape, keys[i], -1)
+        old = max(0, slide - shape.recent + 1) * size
+        for i in range(max(0, old - size), old):
+            window.loads[workers[i]] -= 1
+        for i in range(slide * size, slide * size + size):
+            pair = keys[i] * shape.n_workers + workers[i]
+            window.squares[workers[i]] += 2.0 * window.records[pair] + 1.0
+            window.records[pair] += 1
+            window.loads[workers[i]] += 1
+            if window.records[pair] == 1:
+                _widen(window, shape, keys[i], 1)
+        out[slide, PEAK] = _most(window.loads)
+        out[slide, TOTAL] = min(slide + 1, shape.recent) * size
+        out[slide, MERGED_PEAK] = _most(window.merged)
+        out[slide, MERGED] = window.totals[2]
+        out[slide, PAIRS] = window.totals[0]
+        out[slide, KEYS] = window.totals[1]
+        out[slide, WATCHED] = window.widths[shape.watched]
+        out[slide, SQUARES_PEAK] = np.int64(_most(window.squares))
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """One strategy on one stream, and what its partitioners, combiners and reducers do.
@@ -94,7 +201,9 @@ class Pipeline:
     def run(self) -> Row:
         """Route the stream, and return what each slide took, and what it was limited by."""
         strategy = registry.make(self.strategy, **self.settings)
-        keys, numbers, reducers, watched = _stream(self.workload, _items(self.of), self.seed)
+        keys, numbers, reducers, watched = _stream(
+            self.workload, tuple(sorted(self.of.items())), self.seed
+        )
         workers = self.routed(strategy, keys)
         return self.counted(numbers, workers, reducers % self.reducers, watched)
 
@@ -118,37 +227,39 @@ class Pipeline:
     def counted(self, keys: Ints, workers: Workers, reducers: SmallInts, watched: int) -> Row:
         """Count the work of each stage by slide; build the row of rates, balance and replicas."""
         n = keys.size // self.slide
-        counts = np.zeros((n, slides.COLUMNS), np.int64)
+        counts = np.zeros((n, COLUMNS), np.int64)
         recent = self.recent or self.n_slides
-        window = 1 if self.batches else self.n_slides
-        shape = slides.Shape(
-            self.slide, window, recent, self.n_workers, int(self.merging == "split"), watched
+        shape = Shape(
+            self.slide,
+            1 if self.batches else self.n_slides,
+            recent,
+            self.n_workers,
+            int(self.merging == "split"),
+            watched,
         )
-        held = slides.held(int(keys.max()) + 1, self.n_workers, reducers.astype(np.int32))
-        slides.count_slides(keys, workers, shape, held, counts)
+        window = held(int(keys.max()) + 1, self.n_workers, reducers.astype(np.int32))
+        count_slides(keys, workers, shape, window, counts)
         covered = np.minimum(np.arange(n) + 1, recent)
-        work = counts[:, slides.SQUARES_PEAK if self.quadratic else slides.PEAK].astype(np.float64)
+        work = counts[:, SQUARES_PEAK if self.quadratic else PEAK].astype(np.float64)
         combiners: Floats = work * self.service / (1 if self.quadratic else covered)
-        merged = 0 if self.merging == "none" else counts[:, slides.MERGED_PEAK]
+        merged = 0 if self.merging == "none" else counts[:, MERGED_PEAK]
         at_reducers = merged * self.merge + np.zeros(n)
         exchanges = self.slide / self.sync if self.sync else 0.0
         partitioners = self.slide / self.n_sources * self.emit + exchanges * self.exchange
         seconds = np.maximum(np.maximum(combiners, at_reducers), partitioners)
         stable = slice(max(n // 2, n - self.n_slides), None)  # the last window
-        fair = counts[:, slides.TOTAL] / self.n_workers
+        fair = counts[:, TOTAL] / self.n_workers
         return {
             "throughput": float(self.slide / seconds[stable].mean()),
             "combiner_limit": _rate(self.slide, combiners[stable]),
             "reducer_limit": _rate(self.slide, at_reducers[stable]),
             "partitioner_limit": self.slide / partitioners,
-            "imbalance": float((counts[stable, slides.PEAK] / fair[stable]).mean() - 1.0),
-            "replication": float(
-                (counts[stable, slides.PAIRS] / counts[stable, slides.KEYS]).mean()
-            ),
-            "merged_pairs": float(counts[stable, slides.MERGED].mean()),
+            "imbalance": float((counts[stable, PEAK] / fair[stable]).mean() - 1.0),
+            "replication": float((counts[stable, PAIRS] / counts[stable, KEYS]).mean()),
+            "merged_pairs": float(counts[stable, MERGED].mean()),
             "slide_throughput": (self.slide / seconds).tolist(),
-            "slide_load_difference": (counts[:, slides.PEAK] - fair).tolist(),
-            "slide_watched_width": counts[:, slides.WATCHED].tolist(),
+            "slide_load_difference": (counts[:, PEAK] - fair).tolist(),
+            "slide_watched_width": counts[:, WATCHED].tolist(),
         }
 
 
@@ -170,16 +281,12 @@ def _route(
         out[own] = chosen
 
 
-def _items(of: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(of.items()))
-
-
 @lru_cache(maxsize=4)
 def _stream(
     workload: str, of: tuple[tuple[str, Any], ...], seed: int
 ) -> tuple[Keys, Ints, SmallInts, int]:
     """Return the keys, their numbers from 0, a hash of each number's key, and the top number."""
-    keys = np.concatenate(list(workloads.make(workload, **dict(of)).chunks(seed)))
+    keys = keys_of(workload, dict(of), seed)
     known, numbers, counts = np.unique(keys, return_inverse=True, return_counts=True)
     reducers = np.empty(known.size, np.int32)
     _hash(known, reducers)
@@ -206,26 +313,6 @@ def _merging_of(system: str, n_sources: int) -> Merging:
     return "split" if system in _FORWARDING else "all"
 
 
-def _settings_of(
-    system: str, slide: int, n_slides: int, n_records: int, batches: bool
-) -> Mapping[str, Any]:
-    """Return the parameters of a strategy for these windows.
-
-    STATS_WIN is one slide (section 5). DAGreedy and CM count over the window. cAM gives a key one
-    worker for good, because windows that slide have no beginning; or for as many records as it can.
-    """
-    window = slide * n_slides
-    if system == "dalton":
-        return {"slide": slide, "n_slides": n_slides, "stats_window": slide, "by_batch": batches}
-    if system == "dagreedy":
-        return {"interval": window}
-    if system == "cm":
-        return {"window": window}
-    if system == "cam":
-        return {"window": min(n_records, MOST_PLACES)}
-    return {}
-
-
 def cell(
     system: str,
     workload: str,
@@ -239,7 +326,22 @@ def cell(
     batches: bool = False,
     **others: Any,
 ) -> Pipeline:
-    """Return the cell of a system on a stream, with this many workers for both stages."""
+    """Return the cell of a system on a stream, with this many workers for both stages.
+
+    STATS_WIN is one slide (section 5). DAGreedy and CM count over the window. cAM gives a key one
+    worker for good, because windows that slide have no beginning; or for as many records as it can.
+    """
+    settings: dict[str, Mapping[str, Any]] = {
+        "dalton": {
+            "slide": slide,
+            "n_slides": n_slides,
+            "stats_window": slide,
+            "by_batch": batches,
+        },
+        "dagreedy": {"interval": slide * n_slides},
+        "cm": {"window": slide * n_slides},
+        "cam": {"window": min(int(of["n_records"]), MOST_PLACES)},
+    }
     merging = "all" if batches else _merging_of(system, n_sources)
     if system == "dalton" and n_sources > 1 and not 0 < sync <= slide:
         merging = "all"  # forwarding needs an exchange in every slide (section 4.2)
@@ -247,12 +349,11 @@ def cell(
     reducers = 1 if merging == "none" else max(1, parallelism // 8)
     n_workers = parallelism if merging == "none" else parallelism - reducers
     fields: dict[str, Any] = {
-        "settings": _settings_of(system, slide, n_slides, int(of["n_records"]), batches),
+        "settings": settings.get(system, {}),
         "n_workers": n_workers,
         "merging": merging,
         "reducers": reducers,
         "emit": EMIT + SCORE * {"dagreedy": n_workers, "prompt": math.log2(slide)}.get(system, 0),
         **{"slide": slide, "n_slides": n_slides, "n_sources": n_sources, "sync": sync},
-        "batches": batches,
     }
-    return Pipeline(system, workload, of=of, **{**fields, **others})
+    return Pipeline(system, workload, of=of, batches=batches, **{**fields, **others})

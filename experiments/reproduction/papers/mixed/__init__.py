@@ -107,8 +107,7 @@ def adjusted(size: Size, *, strategy: str, tolerance: float, seed: int) -> Plann
 def compacted(size: Size, *, strategy: str, degree: int, seed: int) -> Measurement:
     """Return plans over vectors, with R = `degree`; 0: over single keys."""
     own = planned(size, strategy=strategy, seed=seed)
-    intervals = n_intervals(size, published=20)
-    return compacting(degree, own.z, own.n_keys, own.n_workers, n_intervals=intervals, seed=seed)
+    return compacting(degree, own.z, own.n_keys, own.n_workers, n_intervals(size, 20), seed)
 
 
 def clocked_plans(
@@ -123,7 +122,7 @@ def clocked_plans(
         "min-table": {"strategy": "min-table", **other.settings},
         "compact": {"strategy": strategy, **one.settings, **vectors},
     }
-    return clocked(plans, one.z, one.n_keys, one.n_workers, seed=seed)
+    return clocked(plans, one.z, one.n_keys, one.n_workers, seed)
 
 
 def hashed(size: Size, *, seed: int, workers: int = _N_WORKERS, keys: int = 0) -> Planning:
@@ -142,11 +141,8 @@ def cascade(
     """
     own = planned(size, strategy=strategy, seed=seed, **given)
     interval = max(1_000, size.records // 4 // own.n_intervals)
-    of = {
-        **{"z": own.z, "n_keys": own.n_keys, "n_workers": own.n_workers},
-        **{"n_records": interval * own.n_intervals, "interval": interval},
-        **({} if f is None else {"f": f}),
-    }
+    of = {"z": own.z, "n_keys": own.n_keys, "n_workers": own.n_workers, "interval": interval}
+    of |= {"n_records": interval * own.n_intervals} | ({} if f is None else {"f": f})
     return Simulation(
         strategy, "fluctuation", of=of, n_workers=own.n_workers, window=interval, seed=seed
     )
@@ -226,22 +222,14 @@ def _throughput_from(entry: Entry, share: float) -> float:
     return float(entry.row["records"] * (1.0 - share) / (ends[-1] - ends[begin - 1]))
 
 
-def _spread(entry: Entry) -> float:
-    """Return the largest load over the smallest one."""
-    loads = entry.row["average_loads"]
-    return float(max(loads) / min(loads))
-
-
-def _early_entries(entry: Entry) -> float:
-    """Return the mean size of the table over the first tenth of the adjustments."""
-    entries = entry.row["entries"]
-    return float(np.mean(entries[: max(1, len(entries) // 10)]))
+def _tenth(entry: Entry) -> int:
+    """Count the adjustments of a tenth of a run."""
+    return max(1, len(entry.row["entries"]) // 10)
 
 
 def _late_share(entry: Entry) -> float:
     """Return the mean share of the keys in the table, over the last tenth of the adjustments."""
-    entries = entry.row["entries"]
-    return float(np.mean(entries[-max(1, len(entries) // 10) :]) / entry.row["n_keys"])
+    return float(np.mean(entry.row["entries"][-_tenth(entry) :]) / entry.row["n_keys"])
 
 
 def _enough(table: Table, **axes: Any) -> float:
@@ -263,7 +251,9 @@ PAPER = Paper(
         "at_the_end": lambda entry: _throughput_from(entry, 0.8),
         "after_join": lambda entry: _throughput_from(entry, 0.5),
         "default_bound": lambda entry: float(table_bound(int(entry.row["n_keys"]))),
-        **named(_spread, _early_entries, _late_share),
+        "spread": lambda entry: max(entry.row["average_loads"]) / min(entry.row["average_loads"]),
+        "early_entries": lambda entry: float(np.mean(entry.row["entries"][: _tenth(entry)])),
+        **named(_late_share),
     },
     calls=named(_enough),
 )

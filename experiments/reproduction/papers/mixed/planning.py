@@ -22,7 +22,7 @@ from experiments.reproduction.figure import cell
 from skewless import registry, workloads
 from skewless.arrays import Floats, Keys, Workers
 from skewless.kernels.xxhash64 import hash_ranks
-from skewless.simulator import Measuring, simulate
+from skewless.simulator import simulate
 from skewless.strategies import Mixed
 from skewless.strategies.mixed.compact_representation import compact
 from skewless.strategies.mixed.controller import PhasedPlanning
@@ -31,8 +31,9 @@ from skewless.strategies.mixed.readj import Readj
 from skewless.strategy import AnyStrategy, Moves, Rebalances, Report
 from skewless.workloads import FluctuatingZipf
 
-#: Keys of the paper's streams (table II).
+#: Keys of the paper's streams, and intervals that a state reaches back (table II).
 N_KEYS = 1_000_000
+_STATE_WINDOWS = 5
 
 
 def literal(strategy: str) -> dict[str, Any]:
@@ -74,38 +75,48 @@ class Work:
         return self.ordered + self.passed + self.placed + self.pairs
 
 
-def counted(strategy: AnyStrategy) -> Work:
-    """Return the count that this strategy adds to from now on, whenever it makes a plan."""
-    work = Work()
-    if isinstance(strategy, PhasedPlanning):
-        make_attempt = strategy._attempt
-        latest: list[Problem] = []
+def counted(strategy: AnyStrategy) -> list[Work]:
+    """Return the list that gets the work of each rebalance of this strategy from now on."""
+    works: list[Work] = []
+    latest: list[Problem] = []
 
-        def attempt(task: Problem, n_back: int) -> Attempt:
-            plan = make_attempt(task, n_back)
-            if not latest or latest[0] is not task:  # all attempts at a task share its orders
-                latest[:] = [task]
-                orders = 1 if task.by_priority is task.by_cost else 2
-                work.ordered += orders * task.vectors.costs.size
-            work.attempts += 1
-            work.passed += task.vector.size
-            work.placed += plan.placed.size
-            return plan
+    def rebalance(report: Report, state: Any) -> tuple[Any, Moves]:
+        works.append(Work())
+        found: tuple[Any, Moves] = make_plan(report, state)
+        return found
 
+    def attempt(task: Problem, n_back: int) -> Attempt:
+        plan: Attempt = make_attempt(task, n_back)
+        work = works[-1]
+        if not latest or latest[0] is not task:  # all attempts at a task share its orders
+            latest[:] = [task]
+            orders = 1 if task.by_priority is task.by_cost else 2
+            work.ordered += orders * task.vectors.costs.size
+        work.attempts += 1
+        work.passed += task.vector.size
+        work.placed += plan.placed.size
+        return plan
+
+    def readjust(costs: Floats, *others: Any) -> int:
+        pairs: int = make_steps(costs, *others)
+        work = works[-1]
+        work.attempts += 1
+        work.ordered += costs.size
+        work.pairs += pairs
+        return pairs
+
+    own: Any = strategy
+    counting: dict[str, Callable[..., Any]] = {}
+    if isinstance(own, Rebalances):
+        make_plan, counting["rebalance"] = own.rebalance, rebalance
+    if isinstance(own, PhasedPlanning):
+        make_attempt, counting["_attempt"] = own._attempt, attempt
+    elif isinstance(own, Readj):
+        make_steps, counting["_readjust"] = own._readjust, readjust
+    for name, function in counting.items():
         # Strategies are frozen, so that nobody changes a parameter; this changes no decision.
-        object.__setattr__(strategy, "_attempt", attempt)
-    elif isinstance(strategy, Readj):
-        make_steps = strategy._readjust
-
-        def readjust(costs: Floats, *others: Any) -> int:
-            pairs = make_steps(costs, *others)
-            work.attempts += 1
-            work.ordered += costs.size
-            work.pairs += pairs
-            return pairs
-
-        object.__setattr__(strategy, "_readjust", readjust)
-    return work
+        object.__setattr__(strategy, name, function)
+    return works
 
 
 def reports(stream: FluctuatingZipf, seed: int, window: int) -> Iterator[Report]:
@@ -125,6 +136,18 @@ def reports(stream: FluctuatingZipf, seed: int, window: int) -> Iterator[Report]
         history.append(loads)
         yield Report(keys[order], loads, np.sum(history, axis=0))
         stream.advance(frequencies, number, seed)
+
+
+def _owners(strategy: AnyStrategy, report: Report, state: Any) -> Workers:
+    owners: Workers = np.empty(report.keys.size, np.int32)
+    strategy.route(report.keys, state, owners)
+    return owners
+
+
+def _moved_share(report: Report, moves: Moves) -> float:
+    """Return which part of all state a plan moves."""
+    moving = np.isin(report.keys, moves.keys, assume_unique=True)
+    return float(report.state_sizes[moving].sum() / report.state_sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -149,49 +172,40 @@ class Planning:
     def run(self) -> Row:
         """Make the plans, and return what they cost and what they leave."""
         strategy = registry.make(self.strategy, **self.settings)
-        work = counted(strategy)
+        works = counted(strategy)
         stream = FluctuatingZipf(
             z=self.z, n_keys=self.n_keys, n_records=0, f=self.f, n_workers=self.n_workers
         )
         found = reports(stream, self.seed, self.state_windows)
         state = strategy.start(self.n_workers, self.seed)
-        met: list[Floats] = []
+        met: list[Any] = []
         rows: list[Row] = []
         for report in itertools.islice(found, self.state_windows + self.n_intervals):
-            owners: Workers = np.empty(report.keys.size, np.int32)
-            strategy.route(report.keys, state, owners)
-            met.append(self._loads(owners, report))
+            owners = _owners(strategy, report, state)
+            met.append(np.bincount(owners, report.loads, self.n_workers))
             if not isinstance(strategy, Rebalances):
                 continue
-            before = Work(**vars(work))
             state, moves = strategy.rebalance(report, state)
-            strategy.route(report.keys, state, owners)
-            loads = self._loads(owners, report)
-            moving = np.isin(report.keys, moves.keys, assume_unique=True)
+            owners = _owners(strategy, report, state)
+            loads = np.bincount(owners, report.loads, self.n_workers)
             rows.append(
                 {
                     "skewness": float(loads.max() / loads.mean()),
-                    "moved": float(report.state_sizes[moving].sum() / report.state_sizes.sum()),
+                    "moved": _moved_share(report, moves),
                     "moves": int(moves.keys.size),
                     "entries": int(state.n_entries[0]),
-                    "attempts": work.attempts - before.attempts,
-                    "placed": work.placed - before.placed,
-                    "steps": work.steps - before.steps,
+                    "attempts": works[-1].attempts,
+                    "placed": works[-1].placed,
+                    "steps": works[-1].steps,
                 }
             )
         return {"n_keys": self.n_keys} | _summary(met, rows, self.state_windows)
 
-    def _loads(self, owners: Workers, report: Report) -> Floats:
-        return np.bincount(owners, report.loads, minlength=self.n_workers).astype(np.float64)
 
-
-def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
+def _summary(met: list[Any], rows: list[Row], first: int) -> Row:
     """Return averages over the intervals from the `first` on, and over those that had a plan."""
-    counted_loads = np.array(met[first:])
-    mean = float(counted_loads.mean())
-    out: Row = {
-        "average_loads": (counted_loads.mean(axis=0) / mean).tolist(),
-    }
+    loads = np.array(met[first:])
+    out: Row = {"average_loads": (loads.mean(axis=0) / float(loads.mean())).tolist()}
     if not rows:
         return out
     later = rows[first:]
@@ -203,20 +217,13 @@ def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
         "entries_last": rows[-1]["entries"],
     }
     for name in ("moved", "moves", "attempts", "placed", "steps"):
-        values = [row[name] for row in planned]
-        out[name] = float(np.mean(values)) if values else 0.0
+        out[name] = float(np.mean([row[name] for row in planned])) if planned else 0.0
     return out
 
 
 @cell
 def compacting(
-    degree: int,
-    z: float = 0.85,
-    n_keys: int = 100_000,
-    n_workers: int = 15,
-    state_windows: int = 5,
-    n_intervals: int = 10,
-    seed: int = 1,
+    degree: int, z: float, n_keys: int, n_workers: int, n_intervals: int, seed: int
 ) -> Row:
     """Plans of Mixed over vectors, with R = `degree`; 0: over single keys.
 
@@ -228,29 +235,25 @@ def compacting(
         max_entries=table_bound(n_keys),
         **literal(Mixed.name),
     )
-    work = counted(strategy)
+    works = counted(strategy)
     stream = FluctuatingZipf(z=z, n_keys=n_keys, n_records=0, n_workers=n_workers)
     state = strategy.start(n_workers, seed)
     n_vectors, errors, moved = [], [], []
-    for report in itertools.islice(reports(stream, seed, state_windows), n_intervals):
-        observed = strategy._observed(report, state)
+    for report in itertools.islice(reports(stream, seed, _STATE_WINDOWS), n_intervals):
         expected = report.loads
+        n_vectors.append(report.keys.size)
         if degree:
-            vectors = compact(observed, degree, n_workers)
+            vectors = compact(strategy._observed(report, state), degree, n_workers)
             expected = vectors.costs[vectors.of_key]
-            n_vectors.append(vectors.costs.size)
-        else:
-            n_vectors.append(report.keys.size)
+            n_vectors[-1] = vectors.costs.size
         state, moves = strategy.rebalance(report, state)
-        owners: Workers = np.empty(report.keys.size, np.int32)
-        strategy.route(report.keys, state, owners)
+        owners = _owners(strategy, report, state)
         true, seen = (np.bincount(owners, some, n_workers) for some in (report.loads, expected))
         errors.append(float((np.abs(seen - true) / true).mean()))
-        moving = np.isin(report.keys, moves.keys, assume_unique=True)
-        moved.append(float(report.state_sizes[moving].sum() / report.state_sizes.sum()))
+        moved.append(_moved_share(report, moves))
     return {
         "vectors": float(np.mean(n_vectors)),
-        "steps": work.steps / n_intervals,
+        "steps": sum(work.steps for work in works) / n_intervals,
         "error": float(np.mean(errors)),
         "moved": float(np.mean(moved)),
     }
@@ -258,17 +261,12 @@ def compacting(
 
 @cell
 def clocked(
-    plans: Mapping[str, Mapping[str, Any]],
-    z: float,
-    n_keys: int,
-    n_workers: int = 15,
-    state_windows: int = 5,
-    n_intervals: int = 10,
-    seed: int = 1,
+    plans: Mapping[str, Mapping[str, Any]], z: float, n_keys: int, n_workers: int, seed: int
 ) -> Row:
     """Median seconds of a plan, by name; `plans` has a strategy and its settings each."""
+    n_intervals = 10
     stream = FluctuatingZipf(z=z, n_keys=n_keys, n_records=0, n_workers=n_workers)
-    found = [*itertools.islice(reports(stream, seed, state_windows), n_intervals + 1)]
+    found = [*itertools.islice(reports(stream, seed, _STATE_WINDOWS), n_intervals + 1)]
 
     def planner(strategy: str, **settings: Any) -> Callable[[int], object]:
         own: Any = registry.make(strategy, **settings)
@@ -296,7 +294,7 @@ class Timed(Simulation):
         """Simulate twice; return the summary and the windows of the second run."""
         strategy, seconds = registry.make(self.strategy, **self.settings), 0.0
         if isinstance(strategy, Rebalances):
-            steps = _steps_of_plans(strategy)
+            works = counted(strategy)
             simulate(
                 strategy,
                 workloads.make(self.workload, **self.of),
@@ -304,25 +302,9 @@ class Timed(Simulation):
                 n_sources=self.n_sources,
                 seed=self.seed,
                 window=self.window,
-                measuring=Measuring(state_windows=self.state_windows),
             )
+            steps = [work.steps for work in works if work.steps]
             seconds = sum(steps) / len(steps) / self.steps_per_second if steps else 0.0
         plan = {"plan": seconds} if seconds else {}
         timed = replace(self, timing={**(self.timing or {}), **plan})
         return Simulation.run(timed) | {"seconds_per_plan": seconds}
-
-
-def _steps_of_plans(strategy: Any) -> list[int]:
-    """Return the list that the work of each plan of this strategy is added to from now on."""
-    work, rebalance = counted(strategy), strategy.rebalance
-    steps: list[int] = []
-
-    def counting(report: Report, state: Any) -> tuple[Any, Moves]:
-        before = work.steps
-        found: tuple[Any, Moves] = rebalance(report, state)
-        if work.steps > before:
-            steps.append(work.steps - before)
-        return found
-
-    object.__setattr__(strategy, "rebalance", counting)
-    return steps

@@ -106,10 +106,9 @@ def counted(
     size: Size, *, cell: str, workers: int, seed: int, stream: str = "", z: float = 0.0, **own: Any
 ) -> Measurement:
     """Build a cell of `counting` that routes a stream."""
-    workload, of = stream_of(stream, z, size.records)
-    n_workers = min(workers, size.workers)
-    common = {"workload": workload, "of": of, "n_workers": n_workers, "n_sources": SOURCES}
-    measurement: Measurement = getattr(counting, cell)(**common, seed=seed, **own)
+    own["workload"], own["of"] = stream_of(stream, z, size.records)
+    own |= {"n_workers": min(workers, size.workers), "n_sources": SOURCES, "seed": seed}
+    measurement: Measurement = getattr(counting, cell)(**own)
     return measurement
 
 

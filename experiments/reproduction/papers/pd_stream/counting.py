@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.records import Row
-from experiments.reproduction.cells import side_by_side
+from experiments.reproduction.cells import keys_of, seconds_per_record
 from experiments.reproduction.figure import cell
 from experiments.reproduction.fitting import expected_keys, fitted_z
-from skewless import registry, workloads
+from skewless import registry
+from skewless.arrays import Keys
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT, find_slot, get
 from skewless.kernels.space_saving import is_hot
@@ -72,15 +73,11 @@ _LOOKS: dict[str, Looks] = {
 }
 
 
-def _n_bits(words: Any) -> int:
-    return int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())
-
-
 #: From a state: entries (key, worker) or counters of keys that a source needs to route hot keys.
 _ENTRIES: dict[str, Callable[[Any], int]] = {
     "pkg": lambda state: 0,
     "w-choices": lambda state: int(state.head.summary.size[0]),
-    "dagreedy": lambda state: _n_bits(state.holders),
+    "dagreedy": lambda state: int(np.bitwise_count(state.holders).sum()),
     "dalton": lambda state: int(
         (state.hot.keys.size - state.hot.n_free[0]) * state.window.loads.size
     ),
@@ -106,7 +103,7 @@ def counted_looks(
     in a window of all sources.
     """
     own = registry.make(strategy)
-    stream = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+    stream = keys_of(workload, of, seed)
     keys = np.ascontiguousarray(stream[::n_sources])
     state = own.start(n_workers, seed)
     # The first half teaches the strategy which keys are hot.
@@ -136,19 +133,17 @@ def clocked_routes(
     n_sources: int,
     seed: int,
 ) -> Row:
-    """Seconds per record of one source, by strategy, for pieces of the second half of a stream."""
-    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))[::n_sources]
-    half, n_pieces = keys.size // 2, 11
-    pieces = np.array_split(np.ascontiguousarray(keys[half:]), n_pieces + 1)
+    """Seconds per record of one source, by strategy, for the second half of a stream."""
+    keys = np.ascontiguousarray(keys_of(workload, of, seed)[::n_sources])
+    half = keys.size // 2
 
-    def router(strategy: str) -> Callable[[int], object]:
+    def router(strategy: str) -> Callable[[Keys], object]:
         own = registry.make(strategy)
         state, out = own.start(n_workers, seed), np.empty(half, np.int32)
-        own.route(np.ascontiguousarray(keys[:half]), state, out)
-        return lambda i: own.route(pieces[i], state, out[: pieces[i].size])
+        own.route(keys[:half], state, out)
+        return lambda piece: own.route(piece, state, out[: piece.size])
 
-    seconds = side_by_side({name: router(name) for name in strategies}, n_pieces)
-    return {name: value / pieces[0].size for name, value in seconds.items()}
+    return seconds_per_record({name: router(name) for name in strategies}, keys[half:])
 
 
 @cell
@@ -211,7 +206,7 @@ def cold_replicas(
     A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`, and
     the replication of all keys.
     """
-    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+    keys = keys_of(workload, of, seed)
     own = registry.make(strategy)
     workers = np.empty(keys.size, np.int32)
     for source in range(n_sources):

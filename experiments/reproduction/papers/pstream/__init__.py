@@ -19,7 +19,7 @@ from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
 from experiments.reproduction.fitting import fitted_keys, fitted_z, share_of_top
 from experiments.reproduction.papers.pstream import counting
-from experiments.reproduction.papers.pstream.split_keys import SplitSimulation
+from experiments.reproduction.papers.pstream.rivals import SplitSimulation
 from experiments.reproduction.table import Entry, Table
 
 #: Data sets that cannot be had (Table 3 and section 1): records, distinct keys, and which part of
@@ -190,12 +190,6 @@ def time_hot(size: Size, *, share: float, seed: int) -> Measurement:
     return counting.time_hot(share * _F, 2_000_000, seed=seed)
 
 
-def _merge_share(entry: Entry) -> float:
-    """Return which part of the work is merging; a record and a partial result take the same."""
-    partial = float(entry.row["partial_results"])
-    return partial / (1.0 + partial)
-
-
 def _loads(entry: Entry) -> Any:
     return np.array(entry.row["loads"]) / np.mean(entry.row["loads"])
 
@@ -211,15 +205,6 @@ def _part_within(table: Table, strategy: str, part: float, merging: bool = False
     """Return the part of a strategy that is as fast as this part of PStream."""
     limit = float(np.quantile(_latencies(table, "pstream", merging), part))
     return float(np.mean(np.array(_latencies(table, strategy, merging)) <= limit))
-
-
-def _mean_latency(table: Table, strategy: str) -> float:
-    return float(np.mean(_latencies(table, strategy, merging=True)))
-
-
-def _unsteadiness(table: Table, strategy: str) -> float:
-    """Return by how many seconds the mean latency of windows deviates from its mean."""
-    return float(np.std(_latencies(table, strategy)))
 
 
 def _loaded_throughput(table: Table, **axes: Any) -> float:
@@ -245,22 +230,11 @@ def _standard_errors(table: Table, column: str, most: bool) -> float:
 def _distributions(
     table: Table, strategies: list[str], merging: bool = False
 ) -> Mapping[str, Points]:
-    found: dict[str, Points] = {}
-    for strategy in strategies:
-        seconds = np.sort(_latencies(table, strategy, merging))
-        parts = np.arange(1, seconds.size + 1) / seconds.size
-        found[strategy] = list(zip(seconds.tolist(), parts.tolist(), strict=True))
-    return found
-
-
-def _pairs(entry: Entry) -> float:
-    """Count the pairs of a key and a worker that hold state: the memory of all workers."""
-    return float(entry.row["replication"]) * float(entry.row["keys"])
-
-
-def _top_key_load(entry: Entry) -> float:
-    """Return the load of a worker with all records of the most frequent key of ZF, z = 1."""
-    return float(entry.row["throughput"]) * _SERVICE * share_of_top(1.0, _KEYS)
+    found = {strategy: sorted(_latencies(table, strategy, merging)) for strategy in strategies}
+    return {
+        strategy: [(one, (i + 1) / len(seconds)) for i, one in enumerate(seconds)]
+        for strategy, seconds in found.items()
+    }
 
 
 PAPER = Paper(
@@ -271,8 +245,19 @@ PAPER = Paper(
         "load_stddev": lambda entry: float(np.std(_loads(entry))),
         "peak_load": lambda entry: float(np.max(_loads(entry))),
         "median_to_peak": lambda entry: float(np.median(_loads(entry)) / np.max(_loads(entry))),
-        **named(_merge_share, _pairs, _top_key_load),
+        # A record and a partial result take the same.
+        "merge_share": lambda entry: (
+            entry.row["partial_results"] / (1.0 + entry.row["partial_results"])
+        ),
+        # Pairs of a key and a worker that hold state: the memory of all workers.
+        "pairs": lambda entry: entry.row["replication"] * entry.row["keys"],
+        # Of a worker with all records of the most frequent key of ZF, z = 1.
+        "top_key_load": lambda entry: entry.row["throughput"] * _SERVICE * share_of_top(1.0, _KEYS),
     },
-    calls=named(_part_within, _mean_latency, _unsteadiness, _loaded_throughput, _standard_errors),
+    calls={
+        "mean_latency": lambda table, strategy: float(np.mean(_latencies(table, strategy, True))),
+        "unsteadiness": lambda table, strategy: float(np.std(_latencies(table, strategy))),
+        **named(_part_within, _loaded_throughput, _standard_errors),
+    },
     curves=named(_distributions),
 )

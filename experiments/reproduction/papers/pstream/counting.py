@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.records import Row
-from experiments.reproduction.cells import side_by_side
+from experiments.reproduction.cells import keys_of, seconds_per_record
 from experiments.reproduction.figure import cell
 from experiments.reproduction.papers.pstream import rivals
 from skewless import registry, workloads
@@ -37,7 +37,7 @@ def predicted_hot_keys(
 
     `memory`: bytes; 0: as many as PStream's synopsis takes by Theorem 4.
     """
-    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+    keys = keys_of(workload, of, seed)
     window = round(_OF_ONE_KEY / f)
     memory = memory or rivals.synopsis_bytes(f)
     finder = rivals.predictor(kind, f, memory, window, seed)
@@ -79,22 +79,19 @@ def clocked_predictors(
 
     `hot_alone`: of records of hot keys alone, as figure 35 times them.
     """
-    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    keys = keys_of("zipf", of, seed)
     first, later = np.array_split(keys, 2)
     known, counts = np.unique(first, return_counts=True)
     if hot_alone:
         later = later[np.isin(later, known[counts > f * first.size])]
-    n_pieces = 11
-    pieces = [np.ascontiguousarray(piece) for piece in np.array_split(later, n_pieces + 1)]
     hot = np.zeros(keys.size, np.uint8)
 
-    def observer(kind: str) -> Callable[[int], object]:
+    def observer(kind: str) -> Callable[[Keys], object]:
         finder = rivals.predictor(kind, f, rivals.synopsis_bytes(f), round(_OF_ONE_KEY / f), seed)
-        finder.observe(np.ascontiguousarray(first), hot[: first.size])
-        return lambda i: finder.observe(pieces[i], hot[: pieces[i].size])
+        finder.observe(first, hot[: first.size])
+        return lambda piece: finder.observe(piece, hot[: piece.size])
 
-    seconds = side_by_side({kind: observer(kind) for kind in kinds}, n_pieces)
-    return {kind: value / pieces[0].size for kind, value in seconds.items()}
+    return seconds_per_record({kind: observer(kind) for kind in kinds}, later)
 
 
 @cell
@@ -214,7 +211,7 @@ def aggregation(
     own: Any = registry.make(strategy)
     if isinstance(own, Rebalances):
         raise ValueError(f"{strategy} moves keys: it has no partial results")
-    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+    keys = keys_of(workload, of, seed)
     workers = np.empty(keys.size, np.int32)
     own.route(keys, own.start(n_workers, seed), workers)
     n_partial = n_waiting = 0

@@ -1,21 +1,25 @@
-"""Predictors of hot keys behind one call: which of these records have a hot key when they come?
+"""What PStream is compared with: predictors of hot keys, and a DKG that splits keys.
 
-PStream's coins, count-min and adaptive count-min come from `strategies.pstream`, the fading of
-FISH from `strategies.fish`, and SpaceSaving from the kernels. All are asked before they count the
-record.
+A predictor says which of these records have a hot key when they come. PStream's coins, count-min
+and adaptive count-min come from `strategies.pstream`, SpaceSaving and the fading of FISH
+from `strategies.fish`. All are asked before they count the record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import Bytes, Floats, Keys
-from skewless.kernels.hashing import seed_array
-from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
+from experiments.reproduction.cells import Simulation
+from skewless.arrays import Bytes, Ints, Keys, Words, Workers
+from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
+from skewless.kernels.key_table import KeyTable, get, key_table, put
+from skewless.kernels.space_saving import offer
+from skewless.parameters import check_types, require
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.fish.key_frequencies import (
     KeyFrequencies,
@@ -26,6 +30,7 @@ from skewless.strategies.fish.key_frequencies import (
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import hot_key_predictor as coins
 from skewless.strategies.pstream.coin_synopsis import heads
+from skewless.strategy import Traits
 
 KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading")
 
@@ -65,12 +70,11 @@ def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predi
     if kind == "coins":
         return _coins(f, seed)
     capacity = max(1, memory // _COUNTED_KEY)
-    if kind == "space-saving":
-        summary = _Summary(space_saving(capacity), np.array([f]))
-        return Predictor(partial(_observe_summary, summary), lambda n: None)
-    if kind == "fading":
-        frequencies = key_frequencies(capacity, _EPOCH, _ALPHA, f)
-        return Predictor(partial(_observe_fading, frequencies), lambda n: None)
+    if kind in ("space-saving", "fading"):
+        # SpaceSaving is FISH without fading: α = 1, whatever the epoch.
+        epoch, alpha = (_EPOCH, _ALPHA) if kind == "fading" else (1, 1.0)
+        frequencies = key_frequencies(capacity, epoch, alpha, f)
+        return Predictor(partial(_observe_frequencies, frequencies), lambda n: None)
     n_columns = 1 << max(1, (memory // (_COUNTER * _ROWS)).bit_length() - 1)
     # A little above e / columns, so that rounding does not double the columns.
     epsilon = min(np.e / n_columns * (1 + 1e-9), 0.999)
@@ -111,21 +115,8 @@ def _coins(f: float, seed: int) -> Predictor:
     return Predictor(observe, steps)
 
 
-class _Summary(NamedTuple):
-    summary: SpaceSaving
-    share: Floats
-
-
 @kernel
-def _observe_summary(state: _Summary, keys: Keys, hot: Bytes) -> None:
-    summary = state.summary
-    for i in range(keys.size):
-        above = state.share[0] * summary.total[0]
-        hot[i] = offer(summary, keys[i], 1.0) - 1.0 > above
-
-
-@kernel
-def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
+def _observe_frequencies(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
     for i in range(keys.size):
         if state.n_in_epoch[0] >= state.epoch[0]:
             fade(state)
@@ -133,3 +124,69 @@ def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
         unit = state.summary.unit[0]
         hot[i] = (offer(state.summary, keys[i], 1.0) - 1.0) * unit > above
         state.n_in_epoch[0] += 1
+
+
+class SplitKeysState(NamedTuple):
+    """What the sample has of each key."""
+
+    seeds: Words
+    counts: KeyTable
+    numbers: Ints  # [workers, records of the sample, records so far]
+
+
+@kernel
+def _route(keys: Keys, state: SplitKeysState, out: Workers) -> None:
+    n_workers, sample = state.numbers[0], state.numbers[1]
+    for i in range(keys.size):
+        count = np.int64(max(get(state.counts, keys[i]), 0))
+        record = state.numbers[2]
+        state.numbers[2] += 1
+        n_parts = np.int64(1)
+        if record < sample:
+            put(state.counts, keys[i], np.int32(count + 1))
+        elif count > 0:
+            n_parts = (count * n_workers + sample - 1) // sample
+        part = to_worker(draw(state.seeds[1], record), n_parts)
+        out[i] = (to_worker(seeded(keys[i], state.seeds[0]), n_workers) + part) % n_workers
+
+
+@dataclass(frozen=True)
+class SplitKeys:
+    """The DKG of PStream's comparison, which splits hot keys; the strategy `dkg` keeps keys whole.
+
+    PStream's section 2 says what its reference 21 does (Balkesen, Tatbul, Özsu, DEBS 2013): records
+    of a hot key are split evenly into parts, as many as its frequency demands; frequencies come
+    from a sample, and do not follow the stream. Not stated, and chosen here: the sample is the
+    beginning of the stream, during which keys are hashed; a part has at most the fair load of a
+    worker; the parts of a key are on neighbouring workers, from the one that its hash names.
+    """
+
+    name: ClassVar[str] = "split-keys"
+
+    sample: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self, "sample", 1 <= self.sample <= 10**8, "from 1 to 10^8")
+
+    @property
+    def traits(self) -> Traits:
+        """A key with all records is on all workers."""
+        return Traits(family="splitting")
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> SplitKeysState:
+        """Return the state of a source that has sent nothing."""
+        numbers = np.array([n_workers, self.sample, 0], np.int64)
+        return SplitKeysState(seed_array(seed, 2), key_table(self.sample), numbers)
+
+    def route(self, keys: Keys, state: SplitKeysState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
+        _route(keys, state, out)
+
+
+@dataclass(frozen=True)
+class SplitSimulation(Simulation):
+    """A simulation of `SplitKeys`; of this module, so that a change of it is measured anew."""
+
+    strategy: str = f"{__name__}:SplitKeys"
+    workload: str = "zipf"
