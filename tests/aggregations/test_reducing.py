@@ -217,6 +217,6 @@ def test_a_fraction_in_a_tuple_for_whole_numbers_is_found() -> None:
             return 2.0, 1.5
 
     pair = PerKey(aggs.reducing(Pair(), inputs="price"))
-    states = pair.vector.update(pa.record_batch({"price": [1.0]}), np.zeros(1, np.int64), 1)
+    states = pair.update([pa.array([1.0])], np.zeros(1, np.int64), 1)
     with pytest.raises(ValueError, match=r"1\.5"):
-        pair.vector.finish(pa.record_batch(states))
+        pair.finish(states)

@@ -25,8 +25,7 @@ from skewless.aggregations.collecting import (
     distinct,
 )
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
-from skewless.aggregations.spread import Stddev, Variance
-from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
+from skewless.aggregations.sums import Count, Mean, Stddev, Sum, Variance, WeightedMean
 from skewless.aggregations.types import parse_fields, parse_type
 from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
 from skewless.plumbing.broken_laws import LawBroken

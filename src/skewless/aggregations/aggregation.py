@@ -41,8 +41,9 @@ class Aggregation(ABC):
         """Return the types of the state columns; raise ValueError for inputs it cannot take."""
 
     def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of the result; unless a class says otherwise, that of the first state."""
-        return self.state_types(input_types)[0]
+        """Return the type of the result: that of what `finish` returns."""
+        nothing = [pa.nulls(0, kind) for kind in self.state_types(input_types)]
+        return self.finish(nothing).type
 
     @abstractmethod
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:

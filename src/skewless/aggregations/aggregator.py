@@ -1,29 +1,24 @@
-"""Aggregations that users write in plain Python: one key, or one record, at a time.
-
-Both are adapters of the vector form, which runs them all.
-"""
+"""Aggregations that users write in plain Python: one key, or one record, at a time."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import in_order
+from skewless.aggregations.columns import in_order, plain
 from skewless.aggregations.python_values import class_name, to_arrow, to_python
 from skewless.aggregations.types import parse_type
-from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
+from skewless.aggregations.vector_aggregator import PerColumn
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import shown
 
 S = TypeVar("S")
 _METHODS = ("zero", "reduce", "merge", "finish")
-_DECLARED = ("inputs", "state", "result")
 
 
 class Aggregator(ABC, Generic[S]):
@@ -101,65 +96,55 @@ def require_returned(states: Sequence[Any], aggregator: Aggregator[Any], method:
         raise ValueError(f"{class_name(aggregator)}: {method} must return the new state, not None")
 
 
-class _ByKey(VectorAggregator):
-    """Calls an `Aggregator` for one key after the other. State: one column."""
-
-    def __init__(self, aggregator: Aggregator[Any]) -> None:
-        self.one = aggregator
-        self.inputs, self.merges = aggregator.inputs, aggregator.merges
-        self.kind, self.result = parse_type(aggregator.state), parse_type(aggregator.result)
-        self.state = pa.struct([("state", self.kind)])
-
-    def update(self, records: pa.RecordBatch, keys: Ints, n_keys: int) -> dict[str, Any]:
-        """Give each key's records to the aggregator; sorted once, sliced without copying."""
-        if not self.inputs:  # a batch without columns has no length
-            records = pa.RecordBatch.from_arrays([pa.array(keys)], names=[""])
-        batch = records.take(pa.array(in_order(keys)))
-        states = []
-        begin = 0
-        for end in np.cumsum(np.bincount(keys, minlength=n_keys)).tolist():
-            state = self.one.zero()
-            if end > begin:
-                state = self.one.update(state, batch.slice(begin, end - begin))
-            states.append(state)
-            begin = end
-        return self._held(states, "update")
-
-    def merge(self, states: pa.RecordBatch, keys: Ints, n_keys: int) -> dict[str, Any]:
-        """Merge the states of each key in the order of the rows."""
-        merged = [self.one.zero() for _ in range(n_keys)]
-        is_first = [True] * n_keys
-        try:
-            for key, state in zip(keys.tolist(), to_python(states.column(0)), strict=True):
-                merged[key] = state if is_first[key] else self.one.merge(merged[key], state)
-                is_first[key] = False
-        except Exception:  # of a merge that got None from the one before
-            require_returned(merged, self.one, "merge")
-            raise
-        return self._held(merged, "merge")
-
-    def finish(self, states: pa.RecordBatch) -> Any:
-        """Let the aggregator finish each state."""
-        results = [self.one.finish(state) for state in to_python(states.column(0))]
-        return to_arrow(results, self.result, self.one, "result")
-
-    def _held(self, states: list[Any], method: str) -> dict[str, Any]:
-        require_returned(states, self.one, method)
-        return {"state": to_arrow(states, self.kind, self.one, "state")}
-
-
 @dataclass(frozen=True)
 class PerKey(PerColumn):
     """Runs an `Aggregator` key by key. State: one column of the aggregator's state type."""
 
     aggregator: Aggregator[Any]  # type: ignore[assignment]
     _base: ClassVar[type[Any]] = Aggregator
-    _parse: ClassVar[Any] = staticmethod(parse_type)
 
-    @cached_property
-    def vector(self) -> VectorAggregator:
-        """The aggregator in the vector form."""
-        return _ByKey(self.aggregator)
+    @staticmethod
+    def _fields_of(state: str | pa.DataType) -> list[pa.Field]:
+        return [pa.field("state", parse_type(state))]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Give each key's records to the aggregator; sorted once, sliced without copying."""
+        arrays, names = [plain(column) for column in columns], list(self.inputs)
+        if not names:  # a batch without columns has no length
+            arrays, names = [pa.array(codes)], [""]
+        batch = pa.RecordBatch.from_arrays(arrays, names=names).take(pa.array(in_order(codes)))
+        states = []
+        begin = 0
+        for end in np.cumsum(np.bincount(codes, minlength=n_groups)).tolist():
+            state = self.aggregator.zero()
+            if end > begin:
+                state = self.aggregator.update(state, batch.slice(begin, end - begin))
+            states.append(state)
+            begin = end
+        return self._states(states, "update")
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Merge the states of each key in the order of the rows."""
+        one = self.aggregator
+        merged = [one.zero() for _ in range(n_groups)]
+        is_first = [True] * n_groups
+        try:
+            for key, state in zip(codes.tolist(), to_python(plain(states[0])), strict=True):
+                merged[key] = state if is_first[key] else one.merge(merged[key], state)
+                is_first[key] = False
+        except Exception:  # of a merge that got None from the one before
+            require_returned(merged, one, "merge")
+            raise
+        return self._states(merged, "merge")
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Let the aggregator finish each state."""
+        results = [self.aggregator.finish(state) for state in to_python(plain(states[0]))]
+        return to_arrow(results, self.result_type([]), self.aggregator, "result")
+
+    def _states(self, states: list[Any], method: str) -> list[pa.Array]:
+        require_returned(states, self.aggregator, method)
+        return [to_arrow(states, self.fields[0].type, self.aggregator, "state")]
 
 
 def is_reducer(value: object) -> bool:
@@ -216,28 +201,28 @@ def reducing(
             f"reducer must be an object with the methods {', '.join(_METHODS)}, "
             f"not {shown(reducer)}"
         )
-    given = {"inputs": inputs, "state": state, "result": result}
-    found = {name: getattr(reducer, name, None) for name in _DECLARED}
+    declared: dict[str, Any] = {"inputs": inputs, "state": state, "result": result}
     fields = _fields_of_spark(reducer)
     if fields is not None:
-        kinds = {"state": reducer.bufferSchema, "result": reducer.outputType}
         if state is not None or result is not None:
             raise ValueError(
                 f"{type(reducer).__name__} has bufferSchema and outputType: leave out state and "
                 "result"
             )
-        found |= {name: kind.simpleString() for name, kind in kinds.items()}
-    declared = {name: found[name] if given[name] is None else given[name] for name in _DECLARED}
-    for name, value in declared.items():
-        if value is None:
+        declared["state"] = reducer.bufferSchema.simpleString()
+        declared["result"] = reducer.outputType.simpleString()
+    for name in declared:
+        if declared[name] is None:
+            declared[name] = getattr(reducer, name, None)
+        if declared[name] is None:
             raise ValueError(
                 f"{type(reducer).__name__} has zero, reduce, merge and finish, but does not say "
                 f"its {name}: give it the attribute, or wrap it: skewless.aggregations.reducing("
                 "…, inputs='price', state='double', result='double')"
             )
-    columns = declared["inputs"]
-    names = (columns,) if isinstance(columns, str) else columns
-    return Reducing(reducer, names, declared["state"], declared["result"], fields)
+    if isinstance(declared["inputs"], str):
+        declared["inputs"] = (declared["inputs"],)
+    return Reducing(reducer, **declared, fields=fields)
 
 
 def _fields_of_spark(reducer: Any) -> tuple[str, ...] | None:

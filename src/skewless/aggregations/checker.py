@@ -96,12 +96,9 @@ class Trial:
 
 def states_fit_their_type(trial: Trial) -> None:
     """A state comes back from Arrow as it was, and can be used as before."""
-    kind = parse_type(trial.aggregator.state)
     for state in (trial.state(), *(trial.state(part) for part in trial.parts)):
         before = copy.deepcopy(state)
-        (back,) = to_python(to_arrow([state], kind, trial.aggregator, "state"))
-        if not alike(back, before, max(trial.tolerance, _FLOAT32)):
-            raise AssertionError(f"as {kind}, the state {before!r} comes back as {back!r}")
+        back = _back_from_arrow(trial, state, "state")
         trial.expect("a state that went through Arrow", back, before)
         if not trial.aggregator.merges:
             continue
@@ -116,11 +113,16 @@ def states_fit_their_type(trial: Trial) -> None:
 
 def results_fit_their_type(trial: Trial) -> None:
     """A result comes back from Arrow as it was."""
-    kind = parse_type(trial.aggregator.result)
-    result = trial.finish(trial.state(*trial.whole()))
-    (back,) = to_python(to_arrow([result], kind, trial.aggregator, "result"))
-    if not alike(back, result, max(trial.tolerance, _FLOAT32)):
-        raise AssertionError(f"as {kind}, the result {result!r} comes back as {back!r}")
+    _back_from_arrow(trial, trial.finish(trial.state(*trial.whole())), "result")
+
+
+def _back_from_arrow(trial: Trial, value: Any, what: str) -> Any:
+    """Return a state or a result after a trip through its declared type, unchanged."""
+    before, kind = copy.deepcopy(value), parse_type(getattr(trial.aggregator, what))
+    (back,) = to_python(to_arrow([value], kind, trial.aggregator, what))
+    if not alike(back, before, max(trial.tolerance, _FLOAT32)):
+        raise AssertionError(f"as {kind}, the {what} {before!r} comes back as {back!r}")
+    return back
 
 
 def zero_is_new_each_time(trial: Trial) -> None:
@@ -340,14 +342,11 @@ def alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return type(a) is type(b) and alike(a.tolist(), b.tolist(), tolerance)
     if isinstance(a, float | np.floating) or isinstance(b, float | np.floating):
-        if not _is_number(a) or not _is_number(b):
+        kinds = int | float | Decimal | np.number
+        if not all(isinstance(x, kinds) and not isinstance(x, bool) for x in (a, b)):
             return False
         x, y = float(a), float(b)
         if math.isnan(x) or math.isnan(y):
             return math.isnan(x) and math.isnan(y)
         return x == y or abs(x - y) <= tolerance * max(1.0, abs(x), abs(y)) < math.inf
     return bool(a == b)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal | np.number) and not isinstance(value, bool)

@@ -47,11 +47,9 @@ class _Extreme(OfColumn):
     _reverses: ClassVar[bool]  # whether the largest key wins
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return the type of the values."""
         return [_ordered_type(self, self.column, input_types[0])]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Keep one value per group."""
         self.state_types([columns[0].type])
         values, codes = without_nulls(columns[0], codes)
         keys = order_keys(values)
@@ -65,7 +63,6 @@ class _Extreme(OfColumn):
         return [values.take(pa.array(rows, mask=nothing))]
 
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Keep one value per group."""
         return self.update(states, codes, n_groups)
 
 
@@ -89,8 +86,25 @@ class Max(_Extreme):
     _reverses = True
 
 
+class _Lists(OfColumn):
+    """Keeps a list of values per group."""
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        return [list_of(input_types[0])]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        return [self._kept(*without_nulls(columns[0], codes), n_groups)]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        return [self._kept(*exploded(states[0], codes), n_groups)]
+
+    def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
+        """Return what is kept of the values of each group, none of them null."""
+        return lists(values, codes, n_groups)
+
+
 @dataclass(frozen=True)
-class TopK(OfColumn):
+class TopK(_Lists):
     """The `k` largest of the values that are not null, largest first; fewer where there are fewer.
 
     Null where there are none, as for `Max`. Equal values each count. NaN is above every number,
@@ -110,15 +124,6 @@ class TopK(OfColumn):
         """Return the type of the list."""
         return [list_of(_ordered_type(self, self.column, input_types[0]))]
 
-    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Keep the k largest values of each group."""
-        self.state_types([columns[0].type])
-        return [self._kept(*without_nulls(columns[0], codes), n_groups)]
-
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Keep the k largest values of all lists of a group."""
-        return [self._kept(*exploded(states[0], codes), n_groups)]
-
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Return the lists that are not empty."""
         column = plain(states[0])
@@ -126,6 +131,7 @@ class TopK(OfColumn):
         return pc.if_else(pa.array(nothing), pa.scalar(None, column.type), column)
 
     def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
+        _ordered_type(self, self.column, values.type)
         if pt.is_floating(values.type):
             values = one_zero_one_nan(values)
         order = np.argsort(~order_keys(values), kind="stable")  # reversed without overflow
@@ -137,23 +143,11 @@ class TopK(OfColumn):
 
 
 @dataclass(frozen=True)
-class Collect(OfColumn):
+class Collect(_Lists):
     """All values that are not null, as a list in no promised order; empty where there are none.
 
     State: the list.
     """
-
-    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return the type of the list."""
-        return [list_of(input_types[0])]
-
-    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Gather values."""
-        return [lists(*without_nulls(columns[0], codes), n_groups)]
-
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Join lists."""
-        return [lists(*exploded(states[0], codes), n_groups)]
 
 
 @dataclass(frozen=True)
@@ -163,15 +157,9 @@ class CollectSet(Collect):
     NaN equals NaN and −0.0 equals 0.0. State: the list.
     """
 
-    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Gather each value once."""
-        owners, values = distinct_pairs(columns[0], codes)
-        return [lists(values, owners, n_groups)]
-
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Join lists, each value once."""
-        values, value_codes = exploded(states[0], codes)
-        return self.update([values], value_codes, n_groups)
+    def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
+        owners, distinct_values = distinct_pairs(values, codes)
+        return lists(distinct_values, owners, n_groups)
 
 
 @dataclass(frozen=True)
@@ -180,10 +168,6 @@ class Distinct(CollectSet):
 
     NaN equals NaN and −0.0 equals 0.0. State: the list of distinct values, so it grows with them.
     """
-
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return int64."""
-        return pa.int64()
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Return the lengths of the lists."""

@@ -56,13 +56,8 @@ def plain(column: Any) -> Any:
 
 def is_list(kind: pa.DataType) -> bool:
     """Return whether values of this type are lists of any Arrow layout; a map is not one."""
-    return bool(
-        pt.is_list(kind)
-        or pt.is_large_list(kind)
-        or pt.is_fixed_size_list(kind)
-        or pt.is_list_view(kind)
-        or pt.is_large_list_view(kind)
-    )
+    tests = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
+    return any(test(kind) for test in (*tests, pt.is_list_view, pt.is_large_list_view))
 
 
 def bitmap_of(column: Any) -> Any:
@@ -183,3 +178,14 @@ def list_lengths(column: Any) -> Ints:
     lengths = pc.list_value_length(column).cast(pa.int64()).fill_null(0)
     n_values: Ints = lengths.to_numpy(zero_copy_only=False)
     return n_values
+
+
+def binary_of_lists(column: Any, words: NDArray[Any], mask: Any = None) -> Any:
+    """Return one binary value per list, with the bytes of the words of its values.
+
+    `mask` is the bitmap of the values that are not null; None: all of them.
+    """
+    offsets = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(list_lengths(column) * words.itemsize, out=offsets[1:])
+    buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(words)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(column), buffers)

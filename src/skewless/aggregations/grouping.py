@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from skewless.aggregations.columns import (
+    binary_of_lists,
     bitmap_of,
     exploded,
     is_list,
-    list_lengths,
     one_zero_one_nan,
     plain,
     without_nulls,
@@ -111,13 +111,8 @@ def _sequence_codes(column: Any, *, any_order: bool) -> tuple[Ints, int]:
     codes, _ = _codes(values)
     if any_order:
         codes = codes[np.lexsort((codes, owners))]
-    offsets = np.zeros(len(column) + 1, np.int64)
-    np.cumsum(list_lengths(column) * codes.itemsize, out=offsets[1:])
     validity = pa.array(np.packbits(bitmap_of(column), bitorder="little")).buffers()[1]
-    words = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(column), [validity, pa.py_buffer(offsets), pa.py_buffer(codes)]
-    )
-    return _encoded(words)
+    return _encoded(binary_of_lists(column, codes, validity))
 
 
 def _encoded(column: Any) -> tuple[Ints, int]:

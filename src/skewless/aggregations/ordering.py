@@ -11,10 +11,10 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from skewless.aggregations.columns import (
+    binary_of_lists,
     bitmap_of,
     exploded,
     is_list,
-    list_lengths,
     one_zero_one_nan,
     plain,
     plain_type,
@@ -93,7 +93,9 @@ def _ranks(column: Any) -> Ints:
             inner = _ranks(plain(field))
             ranks = _dense(ranks * (inner.max(initial=0) + 1) + inner)
     elif is_list(kind):
-        ranks = _encoded_ranks(_big_endian_words(column))
+        words = _ranks(exploded(column, np.arange(len(column)))[0]).astype(">u8")
+        # Big-endian words: the order by bytes is the order of the lists.
+        ranks = _encoded_ranks(binary_of_lists(column, words))
     elif pt.is_null(kind):
         return np.zeros(len(column), np.int64)
     elif pt.is_primitive(kind) and not pt.is_decimal(kind) and not pt.is_interval(kind):
@@ -117,14 +119,3 @@ def _encoded_ranks(column: Any) -> Ints:
     rank_of_code[order] = np.arange(order.size)
     ranks: Ints = rank_of_code[_numpy(encoded.indices.fill_null(0))]
     return ranks
-
-
-def _big_endian_words(column: Any) -> Any:
-    """Return binary values whose order by bytes is the order of the lists."""
-    values, _ = exploded(column, np.arange(len(column), dtype=np.int64))
-    words = _ranks(values).astype(">u8")
-    offsets = np.zeros(len(column) + 1, np.int64)
-    np.cumsum(list_lengths(column) * words.itemsize, out=offsets[1:])
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(column), [None, pa.py_buffer(offsets), pa.py_buffer(words)]
-    )

@@ -1,10 +1,10 @@
-"""Counts, sums and means; sums of integers and decimals are right or refused, never wrapped."""
+"""Counts, sums, means and variances; sums of whole numbers are right or refused, never wrapped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -115,8 +115,41 @@ def _carried(limbs: list[Ints], codes: Ints, n_groups: int) -> list[Ints]:
     return sums
 
 
+def added(owner: Aggregation, column: Any, codes: Ints, n_groups: int, kind: pa.DataType) -> Any:
+    """Return the sum of each group as `kind`, null for a group without values."""
+    name = owner.inputs[0] if owner.inputs else "count"
+    values, codes = without_nulls(column, codes)
+    is_null = count_rows(codes, n_groups) == 0
+    if pt.is_floating(kind):
+        return with_nulls(sum_floats(as_floats(values), codes, n_groups), is_null, kind)
+    if pt.is_integer(kind):
+        try:
+            whole = values.cast(kind).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as error:  # an unsigned number of 2⁶³ or more
+            raise OverflowError(f"{owner!r}: column {name!r}: {error}") from error
+        sums, too_large = sum_integers(whole, codes, n_groups)
+        result = with_nulls(sums, is_null, kind)
+    else:
+        wide = values.cast(pa.decimal128(_MAX_DIGITS, kind.scale))
+        sums, too_large = sum_decimals(wide, codes, n_groups, kind)
+        result = pc.if_else(pa.array(is_null), pa.scalar(None, kind), sums)
+    if too_large.size:
+        raise OverflowError(
+            f"{owner!r}: the sum of column {name!r} does not fit {kind} "
+            f"in {too_large.size} of {n_groups} groups, the first of them group {too_large[0]}"
+        )
+    return result
+
+
+class _Summed(Aggregation):
+    """Its states are sums, so adding partial results merges them."""
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        return [added(self, state, codes, n_groups, state.type) for state in states]
+
+
 @dataclass(frozen=True)
-class Count(Aggregation):
+class Count(_Summed):
     """How many records there are; with a `column`, how many of them are not null in it.
 
     State: the count.
@@ -141,24 +174,13 @@ class Count(Aggregation):
                 codes = codes[bitmap_of(column)]
         return [pa.array(count_rows(codes, n_groups))]
 
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Add counts."""
-        return [_added_counts(states[0], codes, n_groups)]
-
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Return the counts."""
         return plain(states[0]).fill_null(0)
 
 
-def _added_counts(counts: Any, codes: Ints, n_groups: int) -> Any:
-    values, codes = without_nulls(counts, codes)
-    total = np.zeros(n_groups, np.int64)
-    np.add.at(total, codes, values.to_numpy(zero_copy_only=False))
-    return pa.array(total)
-
-
 @dataclass(frozen=True)
-class Sum(OfColumn):
+class Sum(_Summed, OfColumn):
     """The sum of the values that are not null; null where there are none.
 
     Integers add up to int64, floats to double, and decimals of p digits to decimals of
@@ -176,43 +198,12 @@ class Sum(OfColumn):
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Add values."""
-        kind = self.result_type([columns[0].type])
-        return [added(self, self.column, columns[0], codes, n_groups, kind)]
-
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Add sums."""
-        return [added(self, self.column, states[0], codes, n_groups, states[0].type)]
-
-
-def added(
-    owner: object, name: str, column: Any, codes: Ints, n_groups: int, kind: pa.DataType
-) -> Any:
-    """Return the sum of each group as `kind`, null for a group without values."""
-    values, codes = without_nulls(column, codes)
-    is_null = count_rows(codes, n_groups) == 0
-    if pt.is_floating(kind):
-        return with_nulls(sum_floats(as_floats(values), codes, n_groups), is_null, kind)
-    if pt.is_integer(kind):
-        try:
-            whole = values.cast(kind).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid as error:  # an unsigned number of 2⁶³ or more
-            raise OverflowError(f"{owner!r}: column {name!r}: {error}") from error
-        sums, too_large = sum_integers(whole, codes, n_groups)
-        result = with_nulls(sums, is_null, kind)
-    else:
-        wide = values.cast(pa.decimal128(_MAX_DIGITS, kind.scale))
-        sums, too_large = sum_decimals(wide, codes, n_groups, kind)
-        result = pc.if_else(pa.array(is_null), pa.scalar(None, kind), sums)
-    if too_large.size:
-        raise OverflowError(
-            f"{owner!r}: the sum of column {name!r} does not fit {kind} "
-            f"in {too_large.size} of {n_groups} groups, the first of them group {too_large[0]}"
-        )
-    return result
+        kind = self.state_types([columns[0].type])[0]
+        return [added(self, columns[0], codes, n_groups, kind)]
 
 
 @dataclass(frozen=True)
-class Mean(OfColumn):
+class Mean(_Summed, OfColumn):
     """The mean of the values that are not null; null where there are none.
 
     Double for integers and floats; decimal(min(38, p + 4), min(38, s + 4)) for decimal(p, s),
@@ -223,61 +214,47 @@ class Mean(OfColumn):
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the types of the sum and the count."""
         kind = number_type(self, self.column, input_types[0])
-        is_decimal = pt.is_decimal(kind)
-        return [Sum(self.column).result_type([kind]) if is_decimal else pa.float64(), pa.int64()]
-
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return double or a decimal type."""
-        return _mean_type(self.state_types(input_types)[0])
+        if pt.is_decimal(kind):
+            return [*Sum(self.column).state_types([kind]), pa.int64()]
+        return [pa.float64(), pa.int64()]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Add and count values."""
         kind = self.state_types([columns[0].type])[0]
         n = Count(self.column).update(columns, codes, n_groups)[0]
-        return [added(self, self.column, columns[0], codes, n_groups, kind), n]
-
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Add sums and counts."""
-        sums = added(self, self.column, states[0], codes, n_groups, states[0].type)
-        return [sums, _added_counts(states[1], codes, n_groups)]
+        return [added(self, columns[0], codes, n_groups, kind), n]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Divide sums by counts."""
         sums, n = plain(states[0]), plain(states[1]).fill_null(0)
         if pt.is_floating(sums.type):
             return pc.divide(sums, pc.if_else(pc.equal(n, 0), None, n).cast(pa.float64()))
-        return _divided(self, sums, n, _mean_type(sums.type))
-
-
-def _mean_type(sum_type: pa.DataType) -> pa.DataType:
-    if not pt.is_decimal(sum_type):
-        return pa.float64()
-    digits = sum_type.precision
-    if digits < _MAX_DIGITS:
-        digits += _MEAN_DIGITS - _SUM_DIGITS
-    return pa.decimal128(digits, min(_MAX_DIGITS, sum_type.scale + _MEAN_DIGITS))
+        digits = sums.type.precision
+        if digits < _MAX_DIGITS:
+            digits += _MEAN_DIGITS - _SUM_DIGITS
+        kind = pa.decimal128(digits, min(_MAX_DIGITS, sums.type.scale + _MEAN_DIGITS))
+        return _divided(self, sums, n, kind)
 
 
 def _divided(owner: object, sums: Any, n: Any, kind: pa.DataType) -> Any:
     """Return sums / n, rounded half up (away from zero) to the scale of `kind`."""
-    shift = 10 ** (kind.scale - sums.type.scale)
+    # So many digits that the quotient, if it is rounded, is rounded far from a half.
+    context = Context(prec=2 * _MAX_DIGITS, rounding=ROUND_HALF_UP)
+    unit, bound = Decimal(1).scaleb(-kind.scale), 10 ** (kind.precision - kind.scale)
     means: list[Decimal | None] = []
-    with localcontext() as context:
-        context.prec = 2 * _MAX_DIGITS
-        for total, count in zip(sums.to_pylist(), n.to_pylist(), strict=True):
-            if total is None or count == 0:
-                means.append(None)
-                continue
-            units = int(total.scaleb(sums.type.scale)) * shift
-            half_up = (2 * abs(units) + count) // (2 * count)
-            if half_up >= 10**kind.precision:
-                raise OverflowError(f"{owner!r}: the mean of {count} values does not fit {kind}")
-            means.append(Decimal(half_up if units >= 0 else -half_up).scaleb(-kind.scale))
+    for total, count in zip(sums.to_pylist(), n.to_pylist(), strict=True):
+        if total is None or count == 0:
+            means.append(None)
+            continue
+        mean = context.quantize(context.divide(total, Decimal(count)), unit)
+        if mean.copy_abs() >= bound:
+            raise OverflowError(f"{owner!r}: the mean of {count} values does not fit {kind}")
+        means.append(mean)
     return pa.array(means, kind)
 
 
 @dataclass(frozen=True)
-class WeightedMean(Aggregation):
+class WeightedMean(_Summed):
     """Σ value·weight / Σ weight over the records with both: the VWAP of prices and volumes.
 
     Null where there are no such records or their weights add up to 0. Everything is read as
@@ -315,14 +292,78 @@ class WeightedMean(Aggregation):
             for numbers in (products, w)
         ]
 
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Add both sums."""
-        return [
-            added(self, name, state, codes, n_groups, pa.float64())
-            for name, state in zip(self.inputs, states, strict=True)
-        ]
-
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Divide."""
         products, weights = states
         return pc.divide(products, pc.if_else(pc.equal(weights, 0.0), None, weights))
+
+
+@dataclass(frozen=True)
+class Variance(OfColumn):
+    """The variance of the values that are not null: of a sample (n − 1), or of the population (n).
+
+    Null without values, and for a sample of one. State: n, the mean, and m2 = Σ (value − mean)²;
+    partial results merge by the formula of Chan et al., which never subtracts large squares.
+
+    References
+    ----------
+    T. F. Chan, G. H. Golub, R. J. LeVeque: Algorithms for computing the sample variance: analysis
+    and recommendations. The American Statistician 37(3), 1983, eq. 1.5.
+    """
+
+    population: bool = False
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the types of n, mean and m2."""
+        number_type(self, self.column, input_types[0])
+        return [pa.int64(), pa.float64(), pa.float64()]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Take the mean first, then the squares around it."""
+        self.state_types([columns[0].type])
+        values, codes = without_nulls(columns[0], codes)
+        one_each = np.ones(len(values), np.int64)
+        no_squares = np.zeros(len(values), np.float64)
+        return _combined(one_each, as_floats(values), no_squares, codes, n_groups)
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Combine any number of partial results per group at once."""
+        n, mean, m2 = (plain(state).fill_null(0) for state in states)
+        n_values = n.to_numpy(zero_copy_only=False)
+        return _combined(n_values, as_floats(mean), as_floats(m2), codes, n_groups)
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Divide m2 by n − 1 or n."""
+        n = plain(states[0]).fill_null(0).to_numpy(zero_copy_only=False)
+        m2 = as_floats(plain(states[2]).fill_null(0))
+        divisor = n if self.population else n - 1
+        is_null = divisor <= 0
+        return with_nulls(self._scaled(m2 / np.where(is_null, 1, divisor)), is_null, pa.float64())
+
+    def _scaled(self, variance: Floats) -> Floats:
+        return variance
+
+
+@dataclass(frozen=True)
+class Stddev(Variance):
+    """The square root of the variance, with the same state."""
+
+    def _scaled(self, variance: Floats) -> Floats:
+        return np.sqrt(variance)
+
+
+def _combined(n: Ints, mean: Floats, m2: Floats, codes: Ints, n_groups: int) -> list[pa.Array]:
+    """Return (n, mean, m2) per group of rows (n, mean, m2); a value is the row (1, value, 0)."""
+    weight = n.astype(np.float64)
+    total = np.zeros(n_groups, np.int64)
+    np.add.at(total, codes, n)
+    divisor = np.maximum(total, 1)
+    with np.errstate(all="ignore"):  # infinities become NaN, as in Spark
+        center = sum_floats(weight * mean, codes, n_groups) / divisor
+        # A second step corrects the rounding error of the first mean.
+        apart = np.where(n > 0, mean - center[codes], 0.0)
+        rest = sum_floats(weight * apart, codes, n_groups)
+        squares = sum_floats(m2 + weight * apart * apart, codes, n_groups)
+        squares = np.maximum(squares - rest * rest / divisor, 0.0)
+        center = center + rest / divisor
+    return [pa.array(total), pa.array(center), pa.array(squares)]

@@ -30,7 +30,7 @@ _REFUSED = {
     "geography": "Arrow has no type for it",
 }
 _KNOWN = (*_SIMPLE, *_DECIMALS, *_LENGTHS, "interval", "array", "map", "struct", *_REFUSED)
-_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[<>(),:])")
+_TOKEN = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
 _MAX_DIGITS = 38
 
 
@@ -97,26 +97,22 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.begin = self.end = 0
-        self.token: str | None = None
-        self.advance()
+        found = _TOKEN.finditer(text)
+        self.tokens = [*((match.start(), match[0]) for match in found), (len(text), None)]
+        self.place = 0
+
+    @property
+    def token(self) -> str | None:
+        return self.tokens[self.place][1]
 
     def error(self, what: str) -> ValueError:
-        return ValueError(f"type {self.text!r}, position {self.begin}: {what}")
+        return ValueError(f"type {self.text!r}, position {self.tokens[self.place][0]}: {what}")
 
     def advance(self) -> str | None:
         """Step to the next token and return the one before it."""
         before = self.token
-        rest = self.text[self.end :]
-        self.begin = self.end + len(rest) - len(rest.lstrip())
-        if not rest.strip():
-            self.token = None
-            return before
-        match = _TOKEN.match(self.text, self.end)
-        if match is None:
-            raise self.error(f"unexpected {self.text[self.begin]!r}")
-        self.token = match[1]
-        self.end = match.end()
+        if before is not None:
+            self.place += 1
         return before
 
     def accept(self, token: str) -> bool:
@@ -214,6 +210,6 @@ class _Reader:
         if self.accept("not") and not self.accept("null"):
             raise self.error("expected NULL after NOT")
         if self.accept("comment"):
-            if self.token is None or self.token[0] not in "'\"":
+            if self.token is None or not re.fullmatch(r"(['\"]).*\1", self.token, re.DOTALL):
                 raise self.error("expected a text in quotes after COMMENT")
             self.advance()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -87,9 +88,12 @@ class PerColumn(Aggregation):
     """Runs a `VectorAggregator`. State: the columns that it declares."""
 
     aggregator: VectorAggregator
-    #: What the user's class is derived from, and how its state is declared.
+    #: What the user's class is derived from.
     _base: ClassVar[type[Any]] = VectorAggregator
-    _parse: ClassVar[Any] = staticmethod(parse_fields)
+
+    @staticmethod
+    def _fields_of(state: str | pa.DataType) -> list[pa.Field]:
+        return parse_fields(state)
 
     def __post_init__(self) -> None:
         """Refuse an aggregator that does not say what it reads, holds and returns."""
@@ -111,18 +115,13 @@ class PerColumn(Aggregation):
             raise ValueError(
                 f"{name}: the method 'merge' is missing; without it, set merges = False"
             )
-        for attribute, parse in (("state", self._parse), ("result", parse_type)):
+        for attribute, parse in (("state", self._fields_of), ("result", parse_type)):
             try:
                 found = parse(getattr(one, attribute))
             except ValueError as error:
                 raise ValueError(f"{name}: {attribute}: {error}") from error
             if found == []:
                 raise ValueError(f"{name}: state must have at least one column, such as 'n bigint'")
-
-    @property
-    def vector(self) -> VectorAggregator:
-        """The aggregator that runs."""
-        return self.aggregator
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -134,10 +133,10 @@ class PerColumn(Aggregation):
         """What the aggregator says."""
         return self.aggregator.merges
 
-    @property
+    @cached_property
     def fields(self) -> list[pa.Field]:
         """The columns of the state."""
-        return parse_fields(self.vector.state)
+        return self._fields_of(self.aggregator.state)
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the declared types of the state's columns."""
@@ -152,26 +151,24 @@ class PerColumn(Aggregation):
         batch = pa.RecordBatch.from_arrays(
             [plain(column) for column in columns], names=list(self.inputs)
         )
-        return self._held(self.vector.update(batch, codes, n_groups), "update", n_groups)
+        return self._held(self.aggregator.update(batch, codes, n_groups), "update", n_groups)
 
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Give all states to the aggregator at once."""
-        merged = self.vector.merge(self._rows(states), codes, n_groups)
+        merged = self.aggregator.merge(self._rows(states), codes, n_groups)
         return self._held(merged, "merge", n_groups)
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Let the aggregator finish all states at once."""
         rows = self._rows(states)
-        results = self.vector.finish(rows)
-        kind = parse_type(self.aggregator.result)
-        return self._column(results, kind, "finish", "result", rows.num_rows)
+        results = self.aggregator.finish(rows)
+        return self._column(results, self.result_type([]), "finish", "result", rows.num_rows)
 
     def _rows(self, states: Sequence[pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([plain(s) for s in states], schema=pa.schema(self.fields))
 
     def _held(self, columns: Any, method: str, n_groups: int) -> list[pa.Array]:
-        fields = self.fields
-        names = [field.name for field in fields]
+        names = [field.name for field in self.fields]
         if not isinstance(columns, Mapping) or set(columns) != set(names):
             given = sorted(columns) if isinstance(columns, Mapping) else shown(columns)
             raise ValueError(
@@ -180,7 +177,7 @@ class PerColumn(Aggregation):
             )
         return [
             self._column(columns[field.name], field.type, method, f"state {field.name!r}", n_groups)
-            for field in fields
+            for field in self.fields
         ]
 
     def _column(self, values: Any, kind: pa.DataType, method: str, what: str, n_rows: int) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from numpy.typing import ArrayLike
@@ -154,13 +154,19 @@ class Combined:
     def __init__(
         self, asked: Asked, choice: Choice, given: RoutingArguments, weight: str | Column | None
     ) -> None:
-        """Raise ValueError if the records, or the ledger, cannot be used in this form."""
+        self.asked, self.choice, self.given, self.weight = asked, choice, given, weight
         self.late = lateness(asked, is_plain=False)
-        self.asked, self.choice, self.given = asked, choice, given
+        self.is_native = is_merged_by_spark(asked.aggs)
+        # Only Spark can finish its sketches.
+        self.is_rough = any(isinstance(a, ApproxDistinct) for a in asked.aggs.values())
         self.layout: dict[str, str] = {}  # of the state, if we merge
-        if asked.records.is_stream and not is_merged_by_spark(asked.aggs):
+        if asked.records.is_stream and not self.is_native:
             names, results = asked.records.key.names, list(asked.aggs)
             self.layout = state_layout(asked.partials, names, results, asked.window)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Raise ValueError if the records, or the ledger, cannot be used in this form."""
 
     def sent(self) -> DataFrame:
         """Return the columns that combining needs, each record where it is combined."""
@@ -173,18 +179,14 @@ class Combined:
         check_one_part(asked, self.strategy)
         require_skewless(asked.records.spark)
         self.choice.log()
-        if is_merged_by_spark(asked.aggs) and not self._can_finish():
+        if self.is_native and not self._can_finish():
             return merge_natively(self._combined(self.sent()), asked, self.late)
         return self._typed(self._in_blocks(mode) if asked.records.is_stream else self._in_rows())
 
     def _can_finish(self) -> bool:
         """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
         is_batch = not self.asked.records.is_stream
-        return self.whole is not None or (self.are_whole and is_batch and not self._is_rough())
-
-    def _is_rough(self) -> bool:
-        """Return whether only Spark can finish the results."""
-        return any(isinstance(a, ApproxDistinct) for a in self.asked.aggs.values())
+        return self.whole is not None or (self.are_whole and is_batch and not self.is_rough)
 
     def _in_blocks(self, mode: str | None) -> DataFrame:
         """Return partial results merged by us, in blocks, with state."""
@@ -210,7 +212,7 @@ class Combined:
     def _can_be_mixed(self) -> bool:
         """Return whether some keys may be finished, and others merged; panes are merged anyway."""
         asked = self.asked
-        return asked.window is None and not self._is_rough() and can_tell_keys(asked.partials)
+        return asked.window is None and not self.is_rough and can_tell_keys(asked.partials)
 
     def _combined(
         self, records: DataFrame, *, finishes: bool = False, packing: Packing | None = None
@@ -243,11 +245,9 @@ class Combined:
 class Local(Combined):
     """Each source combines its own records."""
 
-    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
-        """Raise LedgerMismatch if the ledger is that of another query."""
-        super().__init__(asked, choice, given, weight)
-        records = asked.records
-        self.claim = claim_of(records.df, given.ledger, LOCAL, records.key.names, self.layout)
+    def _prepare(self) -> None:
+        records, ledger = self.asked.records, self.given.ledger
+        self.claim = claim_of(records.df, ledger, LOCAL, records.key.names, self.layout)
 
 
 class Together(Combined):
@@ -263,18 +263,16 @@ class Together(Combined):
 class Planned(Combined):
     """The keys of a batch are counted and planned; only those that the plan splits are merged."""
 
-    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
-        """Raise ValueError for a stream, which cannot be counted."""
-        if asked.records.is_stream:
+    def _prepare(self) -> None:
+        partials = self.asked.partials
+        if self.asked.records.is_stream:
             raise ValueError(
                 "strategy 'plan': df is a stream, which cannot be counted beforehand: leave out "
                 "strategy, or name one of the registry"
             )
-        super().__init__(asked, choice, given, weight)
-        self.weight = weight
-        self.are_whole = not asked.partials.merges
-        if asked.partials.merges and self._can_be_mixed():
-            self.whole = WholeKeys(asked.partials, given.workers, choice.form)
+        self.are_whole = not partials.merges
+        if partials.merges and self._can_be_mixed():
+            self.whole = WholeKeys(partials, self.given.workers, self.choice.form)
 
     def sent(self) -> DataFrame:
         """Count the keys, and return the records in the partitions of their workers."""
@@ -295,30 +293,28 @@ class Planned(Combined):
 class Routed(Combined):
     """A strategy routes records to workers, which combine them."""
 
-    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
-        """Raise ValueError if the strategy cannot use the arguments."""
-        super().__init__(asked, choice, given, weight)
-        df, key = asked.records.df, asked.records.key
-        self.router = make_router(df, key, choice.strategy, given, self.layout, stacklevel=4)
+    def _prepare(self) -> None:
+        records, given = self.asked.records, self.given
+        chosen = self.choice.strategy
+        self.router = make_router(records.df, records.key, chosen, given, self.layout, stacklevel=5)
         self.query, self.strategy = self.router.query, self.router.plans.strategy
         self.are_whole = self.strategy.traits.family == "moving"
         if self._tells_homes():
             self.router = replace(self.router, tells_homes=True)
-            self.whole = WholeKeys(asked.partials, given.workers, self.strategy.name)
+            self.whole = WholeKeys(self.asked.partials, given.workers, self.strategy.name)
         is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
         if is_learning and not given.measures_speeds:
             log_unused(self.strategy.name)
         self.cost: list[Column] = []
-        if weight is not None:
-            self.cost = [weight_column(asked.records, weight, self.strategy).alias(_COST)]
+        if self.weight is not None:
+            self.cost = [weight_column(records, self.weight, self.strategy).alias(_COST)]
 
     def _tells_homes(self) -> bool:
         """Return whether workers learn which keys are split, and finish the others.
 
         Only in a batch: the totals of a stream are elsewhere. Spark's own merge has small states.
         """
-        asked = self.asked
-        is_ours = not asked.records.is_stream and not is_merged_by_spark(asked.aggs)
+        is_ours = not self.asked.records.is_stream and not self.is_native
         has_homes = not self.are_whole and hasattr(self.strategy, "homes")
         return is_ours and has_homes and self._can_be_mixed()
 

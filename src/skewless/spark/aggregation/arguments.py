@@ -49,7 +49,7 @@ class Asked:
     """
 
     records: Records
-    aggs: dict[str, AnyAggregation]  # as the user gave them
+    aggs: dict[str, Any]  # as the user gave them
     chosen: dict[str, Aggregation]  # in the form that combining needs
     inputs: dict[str, Column]
     window: Window | None
@@ -62,7 +62,7 @@ class Asked:
         return [*window, *self.records.key.names, *self.aggs]
 
     @property
-    def by_result(self) -> dict[str, AnyAggregation]:
+    def by_result(self) -> dict[str, Any]:
         """The user's aggregations by the internal names of their results."""
         return dict(zip(self.partials.aggregations, self.aggs.values(), strict=True))
 
@@ -98,25 +98,10 @@ def asked_for(
 ) -> Asked:
     """Return what a user asks `aggregate` to compute; raise ValueError for bad arguments."""
     span = as_window(window)
-    given = with_reducers(aggs)
-    chosen, inputs = chosen_aggregations(records, given, span)
+    chosen, inputs = chosen_aggregations(records, aggs, span)
     check_times(records, span, watermark, mode)
     records.key.require_arrow_types()
-    return Asked(records, given, chosen, inputs, span, watermark)
-
-
-def with_reducers(aggs: Any) -> Any:
-    """Return `aggs` with objects that have the methods of Spark's Aggregator made into ours."""
-    if not isinstance(aggs, Mapping):
-        return aggs
-    adapted = dict(aggs)
-    for name, aggregation in aggs.items():
-        if is_reducer(aggregation):
-            try:
-                adapted[name] = reducing(aggregation)
-            except ValueError as error:
-                raise ValueError(f"aggs: {name!r}: {error}") from error
-    return adapted
+    return Asked(records, dict(aggs), chosen, inputs, span, watermark)
 
 
 def chosen_aggregations(
@@ -144,7 +129,12 @@ def chosen_aggregations(
                 f"aggs: {name!r} is the name of a key column or of the window already; "
                 "choose another one for the result"
             )
-        if isinstance(aggregation, ApproxDistinct):
+        if is_reducer(aggregation):
+            try:
+                chosen[name] = PerKey(reducing(aggregation))
+            except ValueError as error:
+                raise ValueError(f"aggs: {name!r}: {error}") from error
+        elif isinstance(aggregation, ApproxDistinct):
             chosen[name] = CollectSet(aggregation.column)
         elif isinstance(aggregation, Aggregator):
             chosen[name] = PerKey(aggregation)
@@ -170,7 +160,7 @@ def chosen_aggregations(
 
 def check_one_part(asked: Asked, strategy: AnyStrategy | None) -> None:
     """Raise ValueError if records of a key that must come at once, or of a window, would not."""
-    alone = [name for name, aggregation in asked.aggs.items() if not aggregation.merges]
+    alone = [name for name, aggregation in asked.chosen.items() if not aggregation.merges]
     if not alone:
         return
     window = asked.window

@@ -28,7 +28,6 @@ from skewless.spark.aggregation.native_queries import has_plain_query, is_merged
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.planned.inputs import drops_records, input_of, records_by_footer
 from skewless.spark.routing.route import DEFAULT_STRATEGY
@@ -87,11 +86,14 @@ def choose(
     If strangers choose the keys, our router replaces Spark's shuffle by key hash: they cannot
     compute collisions of its hash.
     """
-    if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
-        _require_no_routing(strategy, weight, given.capacities)
-    choice = _without_sample(asked.records, asked.aggs, strategy, given, weight)
-    if choice is None or choice.form != PLAIN:
-        _require_one_merger(asked.aggs)
+    choice = _without_sample(asked, strategy, given, weight)
+    if (choice is None or choice.form != PLAIN) and not is_merged_by_spark(asked.aggs):
+        for name, aggregation in asked.aggs.items():
+            if isinstance(aggregation, ApproxDistinct):
+                raise ValueError(
+                    f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
+                    "and your own aggregators by skewless: compute them in two calls"
+                )
     if choice is None:
         choice = _of_batch(known_source(asked, given.workers), given.workers)
     is_exposed = choice.form == "together" and given.untrusted_keys
@@ -99,35 +101,70 @@ def choose(
 
 
 def _without_sample(
-    records: Records,
-    aggs: Mapping[str, Any],
+    asked: Asked,
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     weight: str | Column | None,
 ) -> Choice | None:
     """Return the choice, or None if the source of a batch decides."""
-    if not isinstance(strategy, str) or strategy not in FORMS:
-        _require_strategy(strategy)
-        return Choice("route", strategy, "as given")
-    own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
-    alone = [name for name in own if not aggs[name].merges]
-    if strategy != AUTO:
-        _require_form(strategy, aggs, own, alone)
-        return Choice(strategy, strategy, "as given")
+    is_stream = asked.records.is_stream
+    own = [name for name, one in asked.aggs.items() if not has_plain_query(one)]
+    alone = [name for name, one in asked.chosen.items() if not one.merges]
+    if not isinstance(strategy, str) or strategy != AUTO:
+        return _named(
+            asked, strategy, own, alone, {"weight": weight, "capacities": given.capacities}
+        )
     if alone:
         # Only the router refuses weights that have no effect.
         form = "together" if weight is None else "route"
         return Choice(form, "hash", f"{alone[0]!r} does not merge")
-    begun = _begun(given.ledger) if records.is_stream else None
+    begun = _begun(given.ledger) if is_stream else None
     if begun is not None:
         return Choice(LOCAL if begun == LOCAL else "route", begun, "the ledger began with it")
     if weight is not None:
-        return _planned(records, Choice("route", DEFAULT_STRATEGY, "records have weights"))
+        # A plan instead of a strategy that decides online, if counting the batch is cheap.
+        can_plan = not is_stream and not asked.records.key.is_collated
+        is_planned = can_plan and input_of(asked.records.df).is_cheap
+        form, name = (PLAN, PLAN) if is_planned else ("route", DEFAULT_STRATEGY)
+        return Choice(form, name, "records have weights")
     if not own:
         return Choice(PLAIN, PLAIN, "Spark has all these aggregations")
-    if records.is_stream:
+    if is_stream:
         return Choice(LOCAL, LOCAL, "a stream is combined where its records are read")
     return None
+
+
+def _named(
+    asked: Asked,
+    strategy: str | AnyStrategy,
+    own: list[str],
+    alone: list[str],
+    for_routers: Mapping[str, Any],
+) -> Choice:
+    """Return the form that the user named; raise ValueError if it cannot compute this."""
+    if not isinstance(strategy, str) or strategy not in FORMS:
+        if isinstance(strategy, str) and ":" not in strategy and strategy not in registry.names():
+            raise ValueError(nearest(strategy, [*FORMS, *registry.names()], "strategy"))
+        registry.strategy_of(strategy)
+        return Choice("route", strategy, "as given")
+    for name, value in for_routers.items():
+        if strategy != PLAN and value is not None:
+            able = "weighs" if name == "weight" else "uses them"
+            raise ValueError(
+                f"{name}: strategy {strategy!r} routes nothing; name a strategy that {able}, such "
+                f"as 'cascade', or leave out {name}"
+            )
+    if strategy == PLAIN and own:
+        raise ValueError(
+            f"strategy 'plain': aggs: {own[0]!r} ({type(asked.aggs[own[0]]).__name__}) is not an "
+            "aggregation of Spark: use 'auto', 'local' or a name of the registry"
+        )
+    if strategy == LOCAL and alone:
+        raise ValueError(
+            f"strategy 'local': aggs: {alone[0]!r} does not merge (its class says merges = False): "
+            "use 'auto' or 'hash'"
+        )
+    return Choice(strategy, strategy, "as given")
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:
@@ -166,13 +203,6 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
     }
 
 
-def _planned(records: Records, choice: Choice) -> Choice:
-    """Return a plan instead of a strategy that decides online, if counting the batch is cheap."""
-    if records.is_stream or records.key.is_collated:
-        return choice
-    return replace(choice, form=PLAN, strategy=PLAN) if input_of(records.df).is_cheap else choice
-
-
 def _begun(ledger: Ledger | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
     identity = None if ledger is None else ledger.identity()
@@ -184,52 +214,6 @@ def _begun(ledger: Ledger | None) -> str | None:
             "is built on it, not by aggregate: use another ledger folder"
         )
     return str(identity["strategy"])
-
-
-def _require_strategy(strategy: str | AnyStrategy) -> None:
-    """Raise ValueError unless this is a strategy; the message may suggest a form."""
-    if isinstance(strategy, str) and ":" not in strategy and strategy not in registry.names():
-        known = [*FORMS, *registry.names()]
-        raise ValueError(nearest(strategy, known, "strategy"))
-    registry.strategy_of(strategy)
-
-
-def _require_no_routing(form: str, weight: Any, capacities: Any) -> None:
-    """Raise ValueError for what only a router could take into account."""
-    for name, value, able in (
-        ("weight", weight, "weighs"),
-        ("capacities", capacities, "uses them"),
-    ):
-        if value is not None:
-            raise ValueError(
-                f"{name}: strategy {form!r} routes nothing; name a strategy that {able}, such as "
-                f"'cascade', or leave out {name}"
-            )
-
-
-def _require_one_merger(aggs: Mapping[str, Any]) -> None:
-    """Raise ValueError if Spark must merge some partial results and we must merge others."""
-    if is_merged_by_spark(aggs):
-        return
-    for name, aggregation in aggs.items():
-        if isinstance(aggregation, ApproxDistinct):
-            raise ValueError(
-                f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances and "
-                "your own aggregators by skewless: compute them in two calls"
-            )
-
-
-def _require_form(form: str, aggs: Mapping[str, Any], own: list[str], alone: list[str]) -> None:
-    if form == PLAIN and own:
-        raise ValueError(
-            f"strategy 'plain': aggs: {own[0]!r} ({type(aggs[own[0]]).__name__}) is not an "
-            "aggregation of Spark: use 'auto', 'local' or a name of the registry"
-        )
-    if form == LOCAL and alone:
-        raise ValueError(
-            f"strategy 'local': aggs: {alone[0]!r} does not merge (its class says merges = False): "
-            "use 'auto' or 'hash'"
-        )
 
 
 class Sample(NamedTuple):

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -123,23 +122,21 @@ def chunks(
 
 def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float) -> Entry:
     """Return the report of the worker: its records, seconds, keys, and the heaviest keys."""
-    about: dict[str, Any] = {"records": n_records, "seconds": seconds, "pairs": 0, "top": []}
     keys = hash_keys(*[table.column(name) for name in partials.key])
     distinct, first, positions = np.unique(keys, return_index=True, return_inverse=True)
     counts = np.zeros(distinct.size, np.int64)
     np.add.at(counts, positions, table.column(state_names(RECORDS, 1)[0]).to_numpy())
-    about["pairs"] = int(distinct.size)
+    n_pairs = int(distinct.size)
     heaviest = np.lexsort((distinct, -counts))[:_REPORTED_COUNTS]
-    for place in heaviest[:_REPORTED_TOP].tolist():
-        row = int(first[place])
-        text = key_text(table.column(name)[row] for name in partials.key)
-        listed = ListedKey(text, int(counts[place]), int(distinct[place]))
-        about["top"].append(listed.as_json())
     counted = {"counted": distinct[heaviest], "counted_records": counts[heaviest]}
+    top = []
+    for place in heaviest[:_REPORTED_TOP].tolist():
+        text = key_text(table.column(name)[int(first[place])] for name in partials.key)
+        top.append(ListedKey(text, int(counts[place]), int(distinct[place])).as_json())
     # All workers leave out the same keys, so the sample still shows how many replicas a key has.
     share = 0
     while distinct.size > _REPORTED_KEYS:
         share += 1
         distinct = distinct[distinct < (1 << (64 - share))]
-    about["sampled_by"] = 1 << share
-    return Entry({"keys": distinct, **counted}, about)
+    about = {"records": n_records, "seconds": seconds, "pairs": n_pairs, "top": top}
+    return Entry({"keys": distinct, **counted}, {**about, "sampled_by": 1 << share})

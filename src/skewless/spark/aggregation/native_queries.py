@@ -90,20 +90,16 @@ def plain_query(asked: Asked) -> DataFrame:
         grouping = [window.of(F.col(TIME)).alias(WINDOW), *grouping]
     results = []
     for number, aggregation in enumerate(asked.aggs.values()):
-        columns = [_column(aggregation, records, names[name]) for name in aggregation.inputs]
+        columns = [F.col(names[name]) for name in aggregation.inputs]
+        if isinstance(aggregation, _BY_EQUALITY):
+            kind = records.schema[names[aggregation.column]].dataType
+            columns = [like_spark_groups(columns[0], kind)]
         if isinstance(aggregation, aggs.Distinct) and df.isStreaming:  # no count_distinct there
             result = F.size(F.collect_set(*columns)).cast("bigint")
         else:
             result = RESULTS[type(aggregation)](aggregation, *columns)
         results.append(result.alias(internal(f"result_{number}")))
     return records.groupBy(*grouping).agg(*results)
-
-
-def _column(aggregation: Any, records: DataFrame, name: str) -> Column:
-    column = F.col(name)
-    if isinstance(aggregation, _BY_EQUALITY):
-        return like_spark_groups(column, records.schema[name].dataType)
-    return column
 
 
 def _weighted_mean(value: Column, weight: Column) -> Column:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,18 +88,11 @@ class WholeKeys:
         is_split = np.isin(hashes, np.concatenate([np.empty(0, np.uint64), *split]))
         whole = self.partials.finish(table.filter(pa.array(~is_split)))
         parts = table.filter(pa.array(is_split))
-        return pa.concat_tables([self._padded(whole, True), self._padded(parts, False)])
-
-    def _padded(self, table: pa.Table, is_finished: bool) -> pa.Table:
-        """Return the table with nulls in the columns that it lacks."""
-        n = table.num_rows
-        columns: dict[str, Any] = {name: table.column(name) for name in table.column_names}
-        columns[_IS_FINISHED] = pa.array(np.full(n, is_finished))
-        arrays = [
-            columns[field.name] if field.name in columns else pa.nulls(n, field.type)
-            for field in self.schema
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        nothing = self.schema.empty_table().drop_columns(_IS_FINISHED)
+        # A row gets nulls for the columns that it lacks.
+        rows = pa.concat_tables([nothing, whole, parts], promote_options="default")
+        is_finished = np.arange(rows.num_rows) < whole.num_rows
+        return rows.append_column(_IS_FINISHED, pa.array(is_finished))
 
     def merged(self, rows: DataFrame) -> DataFrame:
         """Return the results of all keys; only those of split keys are merged."""

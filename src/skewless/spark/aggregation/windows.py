@@ -25,7 +25,8 @@ _MICROS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_PART = re.compile(r"\s*(-?[0-9]{1,19})\s*([a-z]+?)s?(?=\s|[0-9]|$|-)", re.IGNORECASE)
+_PART = rf"\s*(-?[0-9]{{1,19}})\s*({'|'.join(_MICROS)})s?"
+_DURATION = re.compile(rf"\s*(?:interval\s)?(?:{_PART})+\s*", re.IGNORECASE | re.ASCII)
 #: The longest duration, in microseconds: half of what Spark's times hold.
 LONGEST = 1 << 62
 
@@ -36,21 +37,13 @@ def microseconds(duration: str, argument: str = "a duration") -> int:
     >>> microseconds("1 hour 30 minutes") // 60_000_000
     90
     """
-    given = duration.strip() if isinstance(duration, str) else ""
-    if given.lower().startswith("interval "):
-        given = given[len("interval ") :]
-    total, end = 0, 0
-    for part in _PART.finditer(given):
-        unit = part.group(2).lower()
-        if part.start() != end or unit not in _MICROS:
-            break
-        total += int(part.group(1)) * _MICROS[unit]
-        end = part.end()
-    if end != len(given.rstrip()) or not given:
+    if not isinstance(duration, str) or not _DURATION.fullmatch(duration):
         raise ValueError(
             f"{argument} must be numbers with units like '10 minutes' or '1 hour 30 seconds' "
             f"({', '.join(_MICROS)}), not {shown(duration)}"
         )
+    parts = re.findall(_PART, duration, re.IGNORECASE)
+    total = sum(int(number) * _MICROS[unit.lower()] for number, unit in parts)
     if abs(total) > LONGEST:
         raise ValueError(f"{argument} must be shorter than 146,000 years, not {duration!r}")
     return total

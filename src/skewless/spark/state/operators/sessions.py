@@ -16,7 +16,7 @@ from skewless.aggregations import Aggregation, ApproxDistinct
 from skewless.aggregations.columns import in_order, plain
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import shown
-from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations, with_reducers
+from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations
 from skewless.spark.aggregation.state_layout import described
 from skewless.spark.aggregation.windows import LONGEST
 from skewless.spark.arrow_types import from_arrow_schema
@@ -88,7 +88,6 @@ def sessions(
     chosen: dict[str, Aggregation] = {}
     read: dict[str, Column] = {}
     if aggs is not None:
-        aggs = with_reducers(aggs)
         chosen, read = chosen_aggregations(records, aggs, None)
     free_names(list(chosen), ours, "aggs")
     for name, one in chosen.items():
