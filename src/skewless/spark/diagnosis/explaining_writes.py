@@ -22,30 +22,15 @@ _OPTIMIZED_SETTING = "spark.databricks.delta.optimizeWrite.enabled"
 
 @dataclass(frozen=True)
 class ExplainedWrite:
-    """How a DataFrame is written into a table.
-
-    Parameters
-    ----------
-    table
-        The name of the table.
-    write
-        The operator that writes, as Spark's plan has it.
-    is_routed
-        Whether `route`, or another function of skewless, chose the partition of each row.
-    exchange
-        The shuffle that the table adds; None: it adds none.
-    remedy
-        What to set so that the table adds none.
-    """
+    """How a DataFrame is written into a table."""
 
     table: str
-    write: str
-    is_routed: bool
-    exchange: str | None = None
-    remedy: str | None = None
+    write: str  # the operator that writes, as Spark's plan has it
+    is_routed: bool  # whether skewless chose the partition of each row
+    exchange: str | None = None  # the shuffle that the table adds, if it adds one
+    remedy: str | None = None  # what to set so that it adds none
 
     def __str__(self) -> str:
-        """Return the same as text for people."""
         if self.exchange is None:
             kept = "as route sent them" if self.is_routed else "as they are; they were not routed"
             return f"{self.table}: the rows are written {kept}"
