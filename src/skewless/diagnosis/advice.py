@@ -39,9 +39,7 @@ _UNEVEN_TOGETHER = (
     "Light keys can still be uneven together: hot_keys on a batch DataFrame of the same records "
     "predicts what hashing does."
 )
-_HEADINGS = (
-    *("strategy", "family", "imbalance", "replicas per key", "seconds", "stream: × ideal time"),
-)
+_HEADINGS = ("strategy", "family", "imbalance", "replicas per key", "seconds")
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class HotKeys:
                 for one in self.predictions
             ]
             lines += ["", f"Predicted from {number(self.sampled)} records:"]
-            lines.append(text_table(_HEADINGS, rows))
+            lines.append(text_table([*_HEADINGS, "stream: × ideal time"], rows))
         if self.assumptions:
             lines += ["", *(f"Assumed: {one}" for one in self.assumptions)]
         return "\n".join([*lines, "", self.advice])

@@ -46,7 +46,6 @@ class LogError(ValueError):
     """A file is not an event log of Spark, or it cannot be read."""
 
     def __init__(self, why: str) -> None:
-        """Say why."""
         super().__init__(f"event log: {why}")
 
 

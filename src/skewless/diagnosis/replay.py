@@ -90,7 +90,7 @@ class Replay:
 
         Their work stays the same: each task takes the mean.
         """
-        steps, chosen = self._steps, set(balanced)
+        steps, chosen, free = self._steps, set(balanced), n_slots
         even = {place for place, one in enumerate(self._identities) if one in chosen}
         awaited = [step.n_awaited for step in steps]
         running = [len(step.seconds) for step in steps]
@@ -116,7 +116,7 @@ class Replay:
                         task = mean if place in even else seconds
                         heapq.heappush(waiting, (step.rank, place, number, task))
                 elif what == _TASK_ENDS:
-                    n_slots += 1
+                    free += 1
                     running[place] -= 1
                     if not running[place]:
                         heapq.heappush(events, (now + step.after, _ENDS, place))
@@ -126,10 +126,10 @@ class Replay:
                         awaited[other] -= 1
                         if not awaited[other]:
                             heapq.heappush(events, (now + steps[other].before, _BEGINS, other))
-            while n_slots and waiting:
+            while free and waiting:
                 _, place, _, seconds = heapq.heappop(waiting)
                 heapq.heappush(events, (now + seconds, _TASK_ENDS, place))
-                n_slots -= 1
+                free -= 1
         spans = map(Span, begin, end)
         stages = dict(zip(self._identities, spans, strict=False))
         return Timeline(max(end, default=0.0), stages)

@@ -219,8 +219,8 @@ class _Met:
                 reason=failure_text(reason),
             )
 
-    def unfinished(self) -> dict[_Identity, list[tuple[_Task, bool]]]:
-        """Return the tasks without an end by their stage, with whether they were killed.
+    def unfinished(self) -> Iterable[tuple[_Identity, _Task, bool]]:
+        """Return the tasks without an end, each with its attempt, and whether it was killed.
 
         Of several tasks for the same partition, the longest counts. If one succeeded, the others
         were copies of it and are left out.
@@ -238,23 +238,18 @@ class _Met:
             known = longest.get(place)
             if place not in self.succeeded and (known is None or known[1].seconds < one[1].seconds):
                 longest[place] = one
-        found: dict[_Identity, list[tuple[_Task, bool]]] = {}
-        for identity, task, is_killed in longest.values():
-            found.setdefault(identity, []).append((task, is_killed))
-        return found
+        return longest.values()
 
     def application(self) -> Application:
-        unfinished = self.unfinished()
-        stages = []
-        for identity in dict.fromkeys([*self.ended, *self.attempts, *unfinished]):
-            attempt = self.attempts.get(identity, _Attempt())
-            tasks = [*attempt.tasks, *(task for task, _ in unfinished.get(identity, ()))]
-            if tasks:
-                stages.append(self._stage(identity, attempt, tasks))
-        told = [
-            Unfinished(*identity, task.partition, task.seconds, is_killed)
-            for identity, found in unfinished.items()
-            for task, is_killed in found
+        unfinished = []
+        for identity, task, is_killed in self.unfinished():
+            one = Unfinished(*identity, task.partition, task.seconds, is_killed)
+            unfinished.append(one)
+            self.attempts.setdefault(identity, _Attempt()).tasks.append(task)
+        stages = [
+            self._stage(identity, self.attempts[identity])
+            for identity in dict.fromkeys([*self.ended, *self.attempts])
+            if self.attempts[identity].tasks
         ]
         failed = [one for place, one in self.failed.items() if place not in self.succeeded]
         jobs = self.logged_jobs.values()
@@ -263,7 +258,7 @@ class _Met:
             self.spark,
             tuple(stages),
             self.complete,
-            tuple(sorted(told, key=lambda task: -task.seconds)),
+            tuple(sorted(unfinished, key=lambda task: -task.seconds)),
             tuple(sorted(failed, key=lambda one: (-one.failures, one.stage, one.partition))),
             sum(job.ended == _OPEN for job in jobs),
             tuple(job._replace(ended=job.ended if job.ended > 0 else self.last) for job in jobs),
@@ -271,9 +266,9 @@ class _Met:
             tuple(self.undone.values()),
         )
 
-    def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
+    def _stage(self, identity: _Identity, attempt: _Attempt) -> Stage:
         job, plan = self.jobs.get(identity[0], ("", ()))
-        columns = zip(zip(*tasks, strict=True), _KINDS, strict=True)
+        columns = zip(zip(*attempt.tasks, strict=True), _KINDS, strict=True)
         found = Tasks(*(np.array(column, kind) for column, kind in columns))
         begin, end = attempt.submitted, attempt.completed
         if begin is None:

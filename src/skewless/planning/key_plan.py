@@ -28,7 +28,6 @@ _SHOWN_WORKERS = 6
 _FORMAT, _VERSION = "skewless key plan", 1
 #: A larger file is not one of ours: a plan has a bounded table.
 _MOST_BYTES = 1 << 28
-_MOST_LISTED = 1 << 26
 
 
 class PlannedKey(NamedTuple):
@@ -101,7 +100,7 @@ def _whole(field: str, value: Any, least: int, most: int) -> int:
 
 
 def _list(field: str, value: Any, size: int | None = None) -> list[Any]:
-    is_list = isinstance(value, list) and len(value) <= _MOST_LISTED
+    is_list = isinstance(value, list)
     _require(is_list and (size is None or len(value) == size), field, value)
     return list(value)
 

@@ -153,7 +153,6 @@ class _Work:
         self.rests: Floats = np.maximum(counts.buckets - listed, 0.0)
 
     def limits(self, tolerance: float) -> Floats:
-        """Return the largest loads of the workers."""
         return self.fair * (1.0 + tolerance) + _ROUNDING * self.total
 
     def packed(self, tolerance: float, *, at_home: bool) -> Packed:

@@ -341,7 +341,6 @@ def _sample(
 
 
 def _slots(df: DataFrame, slots: object) -> int:
-    """Return how many tasks run at the same time."""
     if slots is not None:
         return whole(slots, "slots", least=1, most=MOST_WORKERS)
     try:

@@ -97,7 +97,6 @@ def time_work(work: Work, light: pa.Table, heavy: pa.Table, batch_size: int) -> 
 
 
 def _timed(work: Work, table: pa.Table, batch_size: int) -> float:
-    """Return how long `work` takes on a table."""
     batches = table.combine_chunks().to_batches(max_chunksize=batch_size)
     begin = time.perf_counter()
     for _ in work(iter(batches)):
