@@ -211,13 +211,8 @@ class _Met:
         elif reason.get("Reason") not in ("Resubmitted", "TaskCommitDenied"):  # it did its work
             attempt.lost.append(seconds)
             before = self.failed.get(place)
-            self.failed[place] = Failed(
-                stage=identity[0],
-                partition=task.partition,
-                failures=1 + (before.failures if before else 0),
-                seconds=max(seconds, before.seconds if before else 0.0),
-                reason=failure_text(reason),
-            )
+            n, longest = (before.failures, before.seconds) if before else (0, 0.0)
+            self.failed[place] = Failed(*place, n + 1, max(seconds, longest), failure_text(reason))
 
     def unfinished(self) -> Iterable[tuple[_Identity, _Task, bool]]:
         """Return the tasks without an end, each with its attempt, and whether it was killed.

@@ -77,10 +77,6 @@ class SampledKeys:
         """How many distinct keys there are."""
         return int(self.distinct[0].size)
 
-    def n_above(self, records: float) -> int:
-        """Return how many keys have more records than this."""
-        return int((np.bincount(self.distinct[1]) > records).sum())
-
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order."""
         for first, size in spans(self.n_records, chunk_size):

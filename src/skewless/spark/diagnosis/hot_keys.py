@@ -212,6 +212,7 @@ def hot_keys(
     (counted,) = df.agg(*_counts(by, top)).collect()
     n_records, heaviest = _read_counts(counted)
     keys = _sample(df, columns, n_records, n_workers, sample, seeded)
+    is_too_heavy = np.bincount(keys.distinct[1]) > keys.n_records / n_workers
     job = Job(keys, n_workers, n_slots, n_records, costs, seeded, batch_size)
     return HotKeys(
         records=n_records,
@@ -222,7 +223,7 @@ def hot_keys(
         slots=n_slots,
         partitions=len(keys.partitions or ()),
         costs=costs,
-        n_too_heavy=keys.n_above(keys.n_records / n_workers),
+        n_too_heavy=int(is_too_heavy.sum()),
         key=key,
         seed=seeded,
     )
