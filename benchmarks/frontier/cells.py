@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.records import Row
 from skewless import registry
-from skewless.diagnosis.job import SampledKeys
+from skewless.diagnosis.ways import SampledKeys
 from skewless.simulator import Cluster, simulate
 from skewless.strategy import Rescales
 from skewless.workloads import EvolvingZipf, Trace, Workload, Zipf

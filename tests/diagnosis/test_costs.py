@@ -7,8 +7,7 @@ import pytest
 
 from skewless.diagnosis.advice import HotKeys
 from skewless.diagnosis.costs import Costs, Moving
-from skewless.diagnosis.job import Job, SampledKeys
-from skewless.diagnosis.ways import Prediction, chosen_strategies, predict
+from skewless.diagnosis.ways import Job, Prediction, SampledKeys, chosen_strategies, predict
 
 
 @pytest.mark.parametrize("moving", [Moving.SHUFFLED, Moving.DEALT, Moving.ROUTED])

@@ -13,10 +13,9 @@ import pytest
 from command_line import refused, run
 from diagnosis.log_events import START, executors, job, ran, task, task_start
 from skewless.diagnosis.costs import makespan
-from skewless.diagnosis.replay import Replay
+from skewless.diagnosis.replay import Replay, what_if
 from skewless.diagnosis.stages import summarise
 from skewless.diagnosis.stragglers import find_stragglers
-from skewless.diagnosis.what_if import what_if
 
 #: A job of one stage: a task of 8 s and seven of 1 s on two slots, 0.5 s of the driver before.
 SKEWED = [

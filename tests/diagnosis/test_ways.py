@@ -10,8 +10,7 @@ import pytest
 from skewless import metrics, registry
 from skewless.diagnosis.advice import HotKey, HotKeys
 from skewless.diagnosis.costs import JOB_SECONDS, Costs, makespan
-from skewless.diagnosis.job import Job, SampledKeys
-from skewless.diagnosis.ways import Prediction, chosen_strategies, predict
+from skewless.diagnosis.ways import Job, Prediction, SampledKeys, chosen_strategies, predict
 from skewless.simulator import simulate
 from skewless.workloads import Zipf
 

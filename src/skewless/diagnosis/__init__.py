@@ -1,6 +1,6 @@
 """Finds out whether skew is a problem, without an engine: of a job's log, or of keys.
 
-Keys: `ways` has what each way of partitioning would do with a `job`, by its `costs`, and `advice`
+Keys: `ways` has what each way of partitioning would do with a job, by its `costs`, and `advice`
 says what to do. Spark's `hot_keys`, the command line and its page ask these. `key_facts` counts
 keys, reports on them, and ranks the columns of a file.
 

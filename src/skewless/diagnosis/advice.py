@@ -8,30 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from skewless.diagnosis.costs import (
-    ALIKE,
-    COUNT_SECONDS,
-    ROUTE_SECONDS,
-    SHUFFLE_SECONDS,
-    STAGE_SECONDS,
-    Costs,
-)
-from skewless.diagnosis.ways import (
-    BASELINE,
-    HOT_SALT,
-    KEEP_KEYS,
-    LIMIT,
-    LOCAL,
-    PLAIN,
-    PLAN,
-    PLANNED,
-    ROUND_ROBIN,
-    SALT,
-    WHOLE_PLAN,
-    Prediction,
-)
+from skewless.diagnosis import ways
+from skewless.diagnosis.costs import ALIKE, Costs
+from skewless.diagnosis.ways import BASELINE, PLAN, PLANNED, Prediction
 from skewless.metrics import imbalance_by_chance
-from skewless.plumbing.text_tables import number, percent, printable, seconds_text, text_table
+from skewless.plumbing.text_tables import number, percent, printable, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +22,9 @@ _GOOD_ENOUGH = 0.10
 #: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
 _SIMILAR = 0.05
 #: From the simplest to what changes most; strategies come last.
-_SIMPLEST = (BASELINE, LOCAL, ROUND_ROBIN, PLAN, WHOLE_PLAN, SALT, HOT_SALT)
+_SIMPLEST = (
+    *(BASELINE, ways.LOCAL, ways.ROUND_ROBIN, PLAN, ways.WHOLE_PLAN, ways.SALT, ways.HOT_SALT),
+)
 #: A way that is this many times faster than a simpler one is worth it.
 _WORTH_IT = 1.05
 #: Records per worker. With fewer, loads differ by chance.
@@ -112,25 +95,19 @@ class HotKeys:
         """
         if not self.predictions:
             raise ValueError("there are no predictions: hot_keys on a batch DataFrame makes them")
-        able = [one for one in self.predictions if not whole_keys or one.strategy in KEEP_KEYS]
+        able = [p for p in self.predictions if not whole_keys or p.strategy in ways.KEEP_KEYS]
         fastest = self._fastest(able)
-        if fastest is not None and fastest.seconds is not None:
-            alike = self._within(able, _WORTH_IT * fastest.seconds)
-            return min(alike, key=lambda one: (_rank(one), one.seconds))
-        planned = WHOLE_PLAN if whole_keys else PLAN
+        if fastest is not None:
+            return _simplest(able, _WORTH_IT * _seconds(fastest))
+        planned = ways.WHOLE_PLAN if whole_keys else PLAN
         return self._named(planned if self.records and self.skewed else BASELINE)
 
-    @staticmethod
-    def _within(predictions: Iterable[Prediction], seconds: float) -> list[Prediction]:
-        able = [one for one in predictions if one.strategy != LIMIT]
-        return [one for one in able if one.seconds is not None and one.seconds <= seconds]
-
     def _fastest(self, predictions: Iterable[Prediction]) -> Prediction | None:
-        timed = self._within(predictions, math.inf)
+        timed = [one for one in predictions if _seconds(one) < math.inf]
         if not timed or self.records == 0:
             return None
         # Among equals, prefer what needs no strategy, then fewer replicas.
-        return min(timed, key=lambda one: (one.seconds, one.family != PLAIN, one.replication))
+        return min(timed, key=lambda one: (one.seconds, one.family != ways.PLAIN, one.replication))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -146,20 +123,7 @@ class HotKeys:
                 f"The keys are those of {number(self.sampled)} records out of "
                 f"{number(self.records)}: all of them make more replicas than a sample does."
             )
-        if self.costs is not None:
-            how = "Measured on a sample" if self.costs.measured else "As given"
-            told.append(
-                f"{how}: {seconds_text(self.costs.per_record)} for each record, and "
-                f"{seconds_text(self.costs.per_pair)} for each key on each worker."
-            )
-            told.append(
-                f"A shuffle takes {seconds_text(SHUFFLE_SECONDS)} for each record, in the one task "
-                f"that reads its partition; all but local have one. A plan adds "
-                f"{seconds_text(COUNT_SECONDS)} to count the keys. A strategy adds "
-                f"{seconds_text(ROUTE_SECONDS)}, and {seconds_text(STAGE_SECONDS)} to start. Large "
-                "records take longer."
-            )
-        return tuple(told)
+        return (*told, *(() if self.costs is None else self.costs.assumptions))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the predictions, a row per strategy."""
@@ -169,11 +133,13 @@ class HotKeys:
         return pd.DataFrame([asdict(one) for one in self.predictions], columns=names)
 
     def __str__(self) -> str:
-        """Return two tables and the advice."""
         workers = "" if self.workers is None else f", {number(self.workers)} workers"
         lines = [f"{number(self.records)} records{workers}"]
         if self.keys:
-            rows = [[k.key, number(k.records), percent(k.share), self._fair(k)] for k in self.keys]
+            rows = [
+                [k.key, number(k.records), percent(k.share), number(self._fair(k.share), 2)]
+                for k in self.keys
+            ]
             lines += ["", text_table(["key", "records", "share", "× fair share"], rows)]
         if self.predictions:
             rows = [
@@ -192,17 +158,16 @@ class HotKeys:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
-    def _fair(self, key: HotKey) -> str:
-        return number(None if self.workers is None else key.share * self.workers, 2)
+    def _fair(self, share: float) -> float | None:
+        return None if self.workers is None else share * self.workers
 
     def _by_predictions(self) -> str:
         baseline = self._named(BASELINE)
         within = f"hashing alone is predicted to come within {percent(baseline.imbalance)} of"
-        if self.fastest is not None and not self.skewed:
-            # Even so, no shuffle, or a round-robin one, may be faster.
-            return f"The job is not skewed: {within} perfect balance. {self._by_time()}"
-        if not self.skewed:
+        if not self.skewed and self.fastest is None:
             return f"Plain Spark is the better choice: {within} perfect balance."
+        if not self.skewed:  # even so, no shuffle, or a round-robin one, may be faster
+            return f"The job is not skewed: {within} perfect balance. {self._by_time()}"
         if self.fastest is None and self.records < _FEWEST * (self.workers or 1):
             return (
                 f"{number(self.records)} records are too few for {self.workers} workers to tell "
@@ -216,7 +181,7 @@ class HotKeys:
         return " ".join(filter(None, (skewed, what, self._with_whole_keys(baseline))))
 
     def _by_time(self) -> str:
-        best, named = self.best(), (BASELINE, ROUND_ROBIN, PLAN, "cascade-ahead")
+        best, named = self.best(), (BASELINE, ways.ROUND_ROBIN, PLAN, "cascade-ahead")
         rivals = ", ".join(
             f"{one.seconds:.2f} s by {one.strategy}"
             for one in self.predictions
@@ -231,19 +196,17 @@ class HotKeys:
 
     def _as_planned(self, best: Prediction) -> str:
         """Return what a plan must know if keys cost something; else nothing."""
-        costs = self.costs
-        if best.strategy != PLAN or costs is None or not costs.per_pair * costs.per_record:
+        per_key = 0.0 if self.costs is None else self.costs.pair_in_records
+        if best.strategy != PLAN or not per_key:
             return ""
         return (
             "Its plan weighs keys too, so it is even in time and not in records: `apply` makes it, "
-            f"or plan_keys with per_key={costs.per_pair / costs.per_record:g}; route alone counts "
-            "records. "
+            f"or plan_keys with per_key={per_key:g}; route alone counts records. "
         )
 
     def _as_good(self, best: Prediction) -> str:
         """Return a sentence about a simpler way if it is about as fast; else nothing."""
-        alike = self._within(self.predictions, ALIKE * (best.seconds or 0.0))
-        other = min(alike, key=lambda one: (_rank(one), one.seconds))
+        other = _simplest(self.predictions, ALIKE * _seconds(best))
         if _rank(other) >= _rank(best):
             return ""
         return (
@@ -256,15 +219,14 @@ class HotKeys:
         rivals = [
             one
             for one in self.predictions
-            if one.family in ("splitting", PLANNED) and one.strategy not in (BASELINE, LIMIT)
+            if one.family in ("splitting", PLANNED) and one.strategy not in (BASELINE, ways.LIMIT)
         ]
-        least = min((one.imbalance for one in rivals), default=math.inf)
-        if least >= baseline.imbalance:
+        better = [one for one in rivals if one.imbalance < baseline.imbalance]
+        if not better:
             return "No strategy that was tried does better."
         best = _fewest_replicas(rivals)
         # A stream cannot be counted beforehand.
-        unplanned = [one for one in rivals if one.family != PLANNED]
-        unplanned = [one for one in unplanned if one.imbalance < baseline.imbalance]
+        unplanned = [one for one in better if one.family != PLANNED]
         in_a_stream = ""
         if best.family == PLANNED and unplanned:
             other = _fewest_replicas(unplanned)
@@ -288,15 +250,12 @@ class HotKeys:
             return ""
         keys = "one key is" if self.n_too_heavy == 1 else f"{self.n_too_heavy} keys are"
         because = f", because {keys} too heavy for one worker" if self.n_too_heavy else ""
+        told = "Where a key of a stream must stay on one worker,"
         if moved.makespan * ALIKE > baseline.makespan:
-            return (
-                "Where a key of a stream must stay on one worker, moving keys does not help"
-                f"{because}."
-            )
+            return f"{told} moving keys does not help{because}."
         return (
-            "Where a key of a stream must stay on one worker, `process` moves keys, with "
-            f"strategy='mixed': {moved.makespan:.2f} times the ideal time instead of "
-            f"{baseline.makespan:.2f}{because}."
+            f"{told} `process` moves keys, with strategy='mixed': {moved.makespan:.2f} times the "
+            f"ideal time instead of {baseline.makespan:.2f}{because}."
         )
 
     def _named(self, strategy: str) -> Prediction:
@@ -331,6 +290,15 @@ def _fewest_replicas(predictions: Sequence[Prediction]) -> Prediction:
     least = min(one.imbalance for one in predictions)
     alike = [one for one in predictions if one.imbalance <= least + _SIMILAR]
     return min(alike, key=lambda one: (one.replication, one.imbalance))
+
+
+def _simplest(predictions: Iterable[Prediction], most_seconds: float) -> Prediction:
+    able = [one for one in predictions if _seconds(one) <= most_seconds]
+    return min(able, key=lambda one: (_rank(one), one.seconds))
+
+
+def _seconds(one: Prediction) -> float:
+    return math.inf if one.seconds is None or one.strategy == ways.LIMIT else one.seconds
 
 
 def _rank(one: Prediction) -> int:

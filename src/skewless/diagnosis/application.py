@@ -12,14 +12,13 @@ from skewless.arrays import Floats, Ints
 from skewless.diagnosis.writes import SecondShuffle
 
 
-@dataclass(frozen=True)
-class Tasks:
+class Tasks(NamedTuple):
     """The tasks of one stage that succeeded, and those that did not end, one entry each."""
 
     seconds: Floats  # in the executor; so far, if it did not end
     records: Ints  # read from a shuffle, or from input; 0 if it did not end
     bytes: Ints
-    executors: tuple[str, ...]
+    executors: NDArray[np.object_]  # their names
     partitions: Ints
     launched: Ints  # in milliseconds
     ended: Ints

@@ -9,6 +9,7 @@ could ask for much memory. The checksums of lz4 blocks are not compared.
 from __future__ import annotations
 
 import io
+import itertools
 import struct
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -26,24 +27,22 @@ class CorruptError(ValueError):
     """A compressed file does not have the form that Spark writes."""
 
 
-def decompressed(raw: IO[bytes], codec: str) -> IO[bytes]:
+def decompressed(raw: IO[bytes], codec: str) -> Any:
     """Return the content of a file, decompressed; `codec` is how Spark names it.
 
     Reading raises OSError where the file ends in the middle of a block, and CorruptError where it
     is no such file. To close what is returned closes the file.
     """
     if codec in _BLOCKS:
-        return io.BufferedReader(_Joined(raw, _BLOCKS[codec](raw)))
-    opened: IO[bytes] = pa.CompressedInputStream(raw, codec)
-    return opened
+        return _Joined(raw, _BLOCKS[codec](raw))
+    return pa.CompressedInputStream(raw, codec)
 
 
-class _Joined(io.RawIOBase):
+class _Joined(io.BufferedIOBase):
     """Blocks of bytes as one file; it owns the file that they come from."""
 
     def __init__(self, raw: IO[bytes], blocks: Iterator[bytes]) -> None:
-        self._raw, self._blocks = raw, blocks
-        self._rest = memoryview(b"")
+        self._raw, self._blocks = raw, filter(None, blocks)  # an empty block is not the end
 
     def readable(self) -> bool:
         return True
@@ -52,16 +51,9 @@ class _Joined(io.RawIOBase):
         self._raw.close()
         super().close()
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = memoryview(block)
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+    def read1(self, size: int = -1) -> bytes:
+        """Return the next block, whatever its size: a reader of text takes any."""
+        return next(self._blocks, b"")
 
 
 def _read(raw: IO[bytes], size: int) -> bytes:
@@ -102,18 +94,17 @@ def _lz4_blocks(raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _snappy_blocks(raw: IO[bytes]) -> Iterator[bytes]:
-    is_first = True
+    has_header = False
     while begin := raw.read(1):
         begin += _read(raw, 3)
-        if begin == _SNAPPY_MAGIC[:4]:  # of the first stream, or of one that follows
-            if _read(raw, 12)[:4] != _SNAPPY_MAGIC[4:]:
-                raise CorruptError("it does not begin as Spark's snappy files do")
-            is_first = False
-            continue
-        if is_first:
+        is_header = begin == _SNAPPY_MAGIC[:4]  # of the first stream, or of one that follows
+        if is_header:
+            has_header = _read(raw, 12)[:4] == _SNAPPY_MAGIC[4:]
+        if not has_header:
             raise CorruptError("it does not begin as Spark's snappy files do")
-        packed = _read(raw, _checked(int.from_bytes(begin, "big", signed=True)))
-        yield _unpacked("snappy", packed, _checked(_snappy_size(packed)))
+        if not is_header:
+            packed = _read(raw, _checked(int.from_bytes(begin, "big", signed=True)))
+            yield _unpacked("snappy", packed, _checked(_snappy_size(packed)))
 
 
 def _snappy_size(packed: bytes) -> int:
@@ -145,32 +136,19 @@ def _unpacked_lzf(packed: bytes, size: int) -> bytes:
     >>> _unpacked_lzf(bytes([1, 97, 98, 0x60, 1]), 7)
     b'abababa'
     """
-    out = bytearray()
-    place, end = 0, len(packed)
+    out, codes = bytearray(), iter(packed)
     try:
-        while place < end:
-            control = packed[place]
-            place += 1
-            if control < 32:  # this many literals, and one more
-                out += packed[place : place + control + 1]
-                place += control + 1
+        for code in codes:
+            if code < 32:  # this many literals, and one more
+                out += bytes(itertools.islice(codes, code + 1))
                 continue
-            length = control >> 5
-            if length == 7:
-                length += packed[place]
-                place += 1
-            back = ((control & 31) << 8) + packed[place] + 1
-            place += 1
-            length += 2
-            start = len(out) - back
+            length = (code >> 5) + 2 + (next(codes) if code >> 5 == 7 else 0)
+            start = len(out) - ((code & 31) << 8) - next(codes) - 1
             if start < 0:
                 raise CorruptError("a chunk copies from before its beginning")
-            while length > 0:  # a copy may overlap what it writes
-                part = out[start : start + length]
-                out += part
-                length -= len(part)
-                start += len(part)
-    except IndexError:
+            part = out[start : start + length]  # shorter if the copy overlaps what it writes
+            out += (part * -(-length // len(part)))[:length]
+    except StopIteration:
         raise CorruptError("a chunk ends in the middle of a copy") from None
     if len(out) != size:
         raise CorruptError(f"a chunk claims {size} bytes and has {len(out)}")

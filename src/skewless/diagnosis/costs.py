@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from skewless.plumbing.arguments import shown
+from skewless.plumbing.text_tables import seconds_text
 
 # What it costs to bring records to their tasks, on a slow machine. On a fast one it is less. If the
 # work itself takes seconds, these costs do not decide.
@@ -64,6 +66,25 @@ class Costs:
         """Return how long one task takes."""
         return records * self.per_record + pairs * self.per_pair
 
+    @property
+    def pair_in_records(self) -> float:
+        """What a key costs a worker, in records; 0 if records cost nothing."""
+        return self.per_pair / self.per_record if self.per_record > 0 else 0.0
+
+    @property
+    def assumptions(self) -> tuple[str, str]:
+        """What predictions of times assume."""
+        how = "Measured on a sample" if self.measured else "As given"
+        return (
+            f"{how}: {seconds_text(self.per_record)} for each record, and "
+            f"{seconds_text(self.per_pair)} for each key on each worker.",
+            f"A shuffle takes {seconds_text(SHUFFLE_SECONDS)} for each record, in the one task "
+            f"that reads its partition; all but local have one. A plan adds "
+            f"{seconds_text(COUNT_SECONDS)} to count the keys. A strategy adds "
+            f"{seconds_text(ROUTE_SECONDS)}, and {seconds_text(STAGE_SECONDS)} to start. Large "
+            "records take longer.",
+        )
+
 
 def given_costs(
     per_record: object, per_pair: object, names: tuple[str, str] = ("per_record", "per_pair")
@@ -71,17 +92,14 @@ def given_costs(
     """Return the costs that a user gave, or None; raise ValueError for one that is no time."""
     if per_record is None and per_pair is None:
         return None
-    given = zip((per_record, per_pair), names, strict=True)
-    record, pair = (0.0 if one is None else _seconds(one, name) for one, name in given)
-    return Costs(record, pair)
-
-
-def _seconds(value: object, name: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
-        if math.isfinite(seconds) and seconds >= 0.0:
-            return seconds
-    raise ValueError(f"{name} must be seconds, finite and at least 0, not {shown(value)}")
+    found = []
+    for value, name in zip((per_record, per_pair), names, strict=True):
+        seconds: Any = 0.0 if value is None else value
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not math.isfinite(seconds) or seconds < 0.0:
+            raise ValueError(f"{name} must be seconds, finite and at least 0, not {shown(seconds)}")
+        found.append(float(seconds))
+    return Costs(found[0], found[1])
 
 
 def makespan(tasks: Iterable[float], n_slots: int) -> float:

@@ -5,7 +5,7 @@ Also ranks the columns of a file by how uneven hashing by them would be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,8 +16,7 @@ import pyarrow as pa
 from skewless.arrays import Ints, Keys
 from skewless.diagnosis.advice import HotKey, HotKeys
 from skewless.diagnosis.costs import Costs
-from skewless.diagnosis.job import Job, SampledKeys
-from skewless.diagnosis.ways import chosen_strategies, predict
+from skewless.diagnosis.ways import Job, SampledKeys, chosen_strategies, predict
 from skewless.metrics import imbalance
 from skewless.simulator.tally import ReplicaCounter
 from skewless.strategies import Hash
@@ -61,8 +60,12 @@ class KeyFacts(NamedTuple):
 
     @property
     def drifts(self) -> tuple[float, ...]:
-        """The Jaccard distance of the heaviest keys of each part to those of the next."""
-        return distances(self.tops)
+        """The Jaccard distance of the heaviest keys of each part to those of the next.
+
+        Two parts without heavy keys are the same.
+        """
+        sets = map(set, self.tops)
+        return tuple(len(one ^ other) / max(len(one | other), 1) for one, other in pairwise(sets))
 
     @property
     def drift(self) -> float:
@@ -90,11 +93,12 @@ class KeyCounts(NamedTuple):
     n_records: int
     n_keys: int  # all of them: exact, or an estimate where there are millions
 
-    def heaviest(self, most: int, least: float = 0.0) -> Ints:
-        """Return the positions of the heaviest keys with at least `least` records, in order."""
+    def heaviest(self, most: int, least: float = 0.0) -> tuple[tuple[int, int], ...]:
+        """Return the heaviest keys with at least `least` records, in order, with their records."""
         # Keys are in order, so a stable sort puts the smaller hash first among equal ones.
         first = np.argsort(-self.counts, kind="stable")[:most]
-        return first[self.counts[first] >= least]
+        first = first[self.counts[first] >= least]
+        return tuple(zip(self.keys[first].tolist(), self.counts[first].tolist(), strict=True))
 
 
 def heavy_share(n_workers: int) -> float:
@@ -111,18 +115,15 @@ def count_facts(workload: Workload, *, n_workers: int) -> KeyFacts:
     counted = count_keys(workload.chunks(0))
     if not counted.n_records:
         raise ValueError("the input has no records")
-    heaviest = counted.heaviest(CURVE)
     size = part_size(counted.n_records)
     least = heavy_share(n_workers) * size
-    parts = [count_keys(iter([chunk])) for chunk in workload.chunks(0, size)]
+    parts = (count_keys([chunk]).heaviest(TOP, least) for chunk in workload.chunks(0, size))
     return KeyFacts(
         n_records=counted.n_records,
         n_keys=counted.n_keys,
         n_above_fair_share=int((counted.counts * n_workers > counted.n_records).sum()),
-        heaviest=tuple(
-            zip(counted.keys[heaviest].tolist(), counted.counts[heaviest].tolist(), strict=True)
-        ),
-        tops=tuple(tuple(part.keys[part.heaviest(TOP, least)].tolist()) for part in parts),
+        heaviest=counted.heaviest(CURVE),
+        tops=tuple(tuple(key for key, _ in part) for part in parts),
     )
 
 
@@ -131,7 +132,7 @@ def part_size(n_records: int) -> int:
     return max(-(-n_records // PARTS), 1)
 
 
-def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
+def count_keys(chunks: Iterable[Keys]) -> KeyCounts:
     """Return how often each key occurs; with millions of keys, light ones are forgotten."""
     keys: Keys = np.empty(0, np.uint64)
     counts: Ints = np.empty(0, np.int64)
@@ -149,16 +150,6 @@ def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
             kept.sort()
             keys, counts = keys[kept], counts[kept]
     return KeyCounts(keys, counts, n_records, round(distinct.counts()[0]))
-
-
-def distances(tops: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """Return the Jaccard distance of each set of keys to the next; two empty ones are the same.
-
-    >>> [round(distance, 2) for distance in distances([[1, 2], [1, 2], [2, 3]])]
-    [0.0, 0.67]
-    """
-    sets = [set(top) for top in tops]
-    return tuple(len(one ^ other) / max(len(one | other), 1) for one, other in pairwise(sets))
 
 
 class KeyReport(NamedTuple):
@@ -231,13 +222,12 @@ def report_on(
     sample = SampledKeys(keys, tuple(np.diff(cuts).tolist()))
     job = Job(sample, n_workers, slots, facts.n_records, costs, window=window)
     known = texts or {}
-    heaviest = tuple(
-        HotKey(known.get(key, "?"), records, records / facts.n_records)
-        for key, records in facts.heaviest[:TOP]
-    )
     found = HotKeys(
         records=facts.n_records,
-        keys=heaviest,
+        keys=tuple(
+            HotKey(known.get(key, "?"), records, records / facts.n_records)
+            for key, records in facts.heaviest[:TOP]
+        ),
         workers=n_workers,
         sampled=keys.size,
         predictions=predict(job, chosen_strategies(None)),
@@ -276,10 +266,11 @@ def rank_columns(
     the fair share of a worker. Only the first `limit` records are read.
     """
     found = []
+    # Types that do not hold names: nested ones, times and measured values.
+    kinds = pa.types
+    others = (kinds.is_floating, kinds.is_nested, kinds.is_null, kinds.is_temporal)
     reading = {"format": format, "limit": limit, "delimiter": delimiter}
     for column, kind in columns_of(path, format, delimiter).items():
-        kinds = pa.types  # that do not hold names: nested ones, times and measured values
-        others = (kinds.is_floating, kinds.is_nested, kinds.is_null, kinds.is_temporal)
         if any(is_other(kind) for is_other in others):
             continue
         trace = Trace(path=path, key=(column,), **reading)  # type: ignore[arg-type]

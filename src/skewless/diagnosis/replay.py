@@ -12,16 +12,23 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skewless.arrays import Ints
 from skewless.diagnosis.application import Application, LoggedJob, Stage
 
+if TYPE_CHECKING:
+    from skewless.diagnosis.stragglers import Straggler
+
 #: A stage's numbers: its own, and that of its attempt.
 Identity = tuple[int, int]
+#: What makes a task slow that even tasks would not be: not a slow machine.
+_CAN_BE_BALANCED = ("records", "input", "cost")
+# What happens in a replay, in this order if it is at the same time.
+_BEGINS, _TASK_ENDS, _ENDS, _MAY_LAUNCH = range(4)
 
 
 class Span(NamedTuple):
@@ -48,18 +55,12 @@ class _Step:
     n_awaited: int = 0
     starts: list[int] = field(default_factory=list)  # steps that wait for this one
     seconds: Sequence[float] = ()  # of its tasks, in the order of their launch
+    rank: tuple[int, int] = (0, 0)  # its tasks come before those of stages with a higher one
 
 
 class Replay:
     """An application that can be replayed.
 
-    Parameters
-    ----------
-    application
-        The content of its log.
-
-    Examples
-    --------
     >>> from skewless.diagnosis.stages import summarise
     >>> about = {"Stage ID": 0, "Task End Reason": {"Reason": "Success"}}
     >>> tasks = [
@@ -72,25 +73,16 @@ class Replay:
     """
 
     def __init__(self, application: Application) -> None:
-        """Find out what waits for what, and how long the driver took."""
-        stages = application.stages
+        stages, jobs = application.stages, _with_lone_stages(application)
         #: Tasks that could run at the same time, by the log, or else that did.
         self.slots = application.slots or most_at_once(stages)
         self._identities = [(stage.number, stage.attempt) for stage in stages]
-        jobs = _with_lone_stages(application)
         origin = min((job.submitted for job in jobs), default=0)
         #: Seconds from the beginning of the first job to the end of the last one, by the log.
         self.measured = (max((job.ended for job in jobs), default=0) - origin) / 1e3
         # Stages, then the beginnings of jobs, then their ends.
         self._steps = [_Step() for _ in range(len(stages) + 2 * len(jobs))]
-        number_of = {job.number: place for place, job in enumerate(jobs)}
-        members: list[list[int]] = [[] for _ in jobs]
-        self._rank: list[tuple[int, int]] = []
-        for place, stage in enumerate(stages):
-            job = number_of[_job_of(stage)]
-            members[job].append(place)
-            self._rank.append((jobs[job].number, stage.number))
-        _add_stages(self._steps, stages, jobs, members, self.slots)
+        _add_stages(self._steps, stages, jobs, self.slots)
         _add_jobs(self._steps, jobs, len(stages), origin)
 
     def run(self, n_slots: int, balanced: Collection[Identity] = ()) -> Timeline:
@@ -98,83 +90,49 @@ class Replay:
 
         Their work stays the same: each task takes the mean.
         """
-        chosen = set(balanced)
-        work: list[Sequence[float]] = []
-        for step, identity in zip(self._steps, self._identities, strict=False):
-            seconds = step.seconds
-            if identity in chosen and seconds:  # the same work in equal tasks
-                seconds = [sum(seconds) / len(seconds)] * len(seconds)
-            work.append(seconds)
-        return _Run(self._steps, work, self._rank, n_slots).timeline(self._identities)
-
-
-class _Run:
-    """One replay: events in the order of time, and stages that wait for slots."""
-
-    def __init__(
-        self,
-        steps: Sequence[_Step],
-        work: Sequence[Sequence[float]],
-        rank: Sequence[tuple[int, int]],
-        n_slots: int,
-    ) -> None:
-        self.steps, self.work, self.rank, self.free = steps, work, rank, n_slots
-        self.awaited = [step.n_awaited for step in steps]
-        self.next_task = [0] * len(work)
-        self.running = [len(seconds) for seconds in work]
-        self.begin = [0.0] * len(steps)
-        self.end = [0.0] * len(steps)
-        # Time, and a step: submitted (0), a task of it has ended (1), ended (2), it may launch (3).
-        self.events: list[tuple[float, int, int]] = []
-        self.waiting: list[tuple[tuple[int, int], int]] = []
-
-    def timeline(self, identities: Sequence[Identity]) -> Timeline:
-        """Return when each stage ran."""
-        for place, step in enumerate(self.steps):
-            if not step.n_awaited:
-                heapq.heappush(self.events, (step.before, 0, place))
-        while self.events:
-            now = self.events[0][0]
-            while self.events and self.events[0][0] <= now:
-                self._happen(*heapq.heappop(self.events))
-            self._launch(now)
-        spans = zip(self.begin, self.end, strict=True)
-        stages = {one: Span(*span) for one, span in zip(identities, spans, strict=False)}
-        return Timeline(max(self.end, default=0.0), stages)
-
-    def _happen(self, now: float, what: int, place: int) -> None:
-        step = self.steps[place]
-        if what == 0:
-            self.begin[place] = now
-            if place < len(self.work) and self.work[place]:
-                heapq.heappush(self.events, (now + step.launching, 3, place))
-            else:
-                heapq.heappush(self.events, (now + step.after, 2, place))
-        elif what == 1:
-            self.free += 1
-            self.running[place] -= 1
-            if not self.running[place]:
-                heapq.heappush(self.events, (now + step.after, 2, place))
-        elif what == 3:
-            heapq.heappush(self.waiting, (self.rank[place], place))
-        else:
-            self.end[place] = now
-            for other in step.starts:
-                self.awaited[other] -= 1
-                if not self.awaited[other]:
-                    heapq.heappush(self.events, (now + self.steps[other].before, 0, other))
-
-    def _launch(self, now: float) -> None:
-        while self.free and self.waiting:
-            place = self.waiting[0][1]
-            seconds, first = self.work[place], self.next_task[place]
-            last = min(len(seconds), first + self.free)
-            for one in seconds[first:last]:
-                heapq.heappush(self.events, (now + one, 1, place))
-            self.free -= last - first
-            self.next_task[place] = last
-            if last == len(seconds):
-                heapq.heappop(self.waiting)
+        steps, chosen, free = self._steps, set(balanced), n_slots
+        even = {place for place, one in enumerate(self._identities) if one in chosen}
+        awaited = [step.n_awaited for step in steps]
+        running = [len(step.seconds) for step in steps]
+        begin, end = [0.0] * len(steps), [0.0] * len(steps)
+        # Time, what happens, and with which step.
+        events = [(one.before, _BEGINS, at) for at, one in enumerate(steps) if not one.n_awaited]
+        heapq.heapify(events)
+        waiting: list[tuple[tuple[int, int], int, int, float]] = []  # tasks
+        while events:
+            now = events[0][0]
+            while events and events[0][0] <= now:
+                _, what, place = heapq.heappop(events)
+                step = steps[place]
+                if what == _BEGINS:
+                    begin[place] = now
+                    if running[place]:
+                        heapq.heappush(events, (now + step.launching, _MAY_LAUNCH, place))
+                    else:
+                        heapq.heappush(events, (now + step.after, _ENDS, place))
+                elif what == _MAY_LAUNCH:
+                    mean = sum(step.seconds) / len(step.seconds)
+                    for number, seconds in enumerate(step.seconds):
+                        task = mean if place in even else seconds
+                        heapq.heappush(waiting, (step.rank, place, number, task))
+                elif what == _TASK_ENDS:
+                    free += 1
+                    running[place] -= 1
+                    if not running[place]:
+                        heapq.heappush(events, (now + step.after, _ENDS, place))
+                else:
+                    end[place] = now
+                    for other in step.starts:
+                        awaited[other] -= 1
+                        if not awaited[other]:
+                            heapq.heappush(events, (now + steps[other].before, _BEGINS, other))
+            while free and waiting:
+                _, place, _, seconds = heapq.heappop(waiting)
+                heapq.heappush(events, (now + seconds, _TASK_ENDS, place))
+                free -= 1
+        spans = map(Span, begin, end)
+        stages = dict(zip(self._identities, spans, strict=False))
+        return Timeline(max(end, default=0.0), stages)
 
 
 def most_at_once(stages: Sequence[Stage]) -> int:
@@ -209,47 +167,44 @@ def _with_lone_stages(application: Application) -> list[LoggedJob]:
 
 
 def _add_stages(
-    steps: list[_Step],
-    stages: Sequence[Stage],
-    jobs: Sequence[LoggedJob],
-    members: Sequence[Sequence[int]],
-    n_slots: int,
+    steps: list[_Step], stages: Sequence[Stage], jobs: Sequence[LoggedJob], n_slots: int
 ) -> None:
     """Let each stage wait for its job, its parents and its attempt before; and jobs for stages."""
     nothing: Ints = np.empty(0, np.int64)
     launches = np.sort(np.concatenate([nothing, *(stage.tasks.launched for stage in stages)]))
     ends = np.sort(np.concatenate([nothing, *(stage.tasks.ended for stage in stages)]))
-    for number, places in enumerate(members):
-        begin, end = len(stages) + number, len(stages) + len(jobs) + number
-        last = jobs[number].submitted
-        attempts: dict[int, list[int]] = {}
-        for place in sorted(places, key=lambda place: stages[place].attempt):
-            attempts.setdefault(stages[place].number, []).append(place)
-        for place in places:
-            stage, step = stages[place], steps[place]
-            own = attempts[stage.number]
-            awaited = own[: own.index(place)][-1:]
-            awaited += [one for parent in stage.parents for one in attempts.get(parent, ())]
-            # A parent that ran again later is not what this attempt waited for.
-            awaited = [one for one in awaited if _came_before(stages[one], stage)]
-            ready = max([jobs[number].submitted, *(stages[one].ended for one in awaited)])
-            tasks = stage.tasks
-            launched = int(tasks.launched.min())
-            n_busy = np.searchsorted(launches, stage.submitted, "right")
-            n_busy -= np.searchsorted(ends, stage.submitted, "right")
-            # Where a slot was free, the time until the first task is the driver's.
-            step.launching = max(0, launched - stage.submitted) / 1e3 if n_busy < n_slots else 0.0
-            step.before = max(0, stage.submitted - ready) / 1e3
-            step.after = max(0, stage.ended - int(tasks.ended.max())) / 1e3
-            order = np.argsort(tasks.launched, kind="stable")
-            seconds = np.maximum(tasks.ended - tasks.launched, 0)[order] / 1e3
-            step.seconds = [*seconds.tolist(), *stage.lost_seconds]
-            for one in awaited or [begin]:
-                _wait(steps, place, one)
-            _wait(steps, end, place)
-            last = max(last, stage.ended)
+    place_of = {job.number: place for place, job in enumerate(jobs)}
+    last = [job.submitted for job in jobs]
+    attempts: dict[Identity, list[int]] = {}  # by the numbers of the job and of the stage
+    for place in sorted(range(len(stages)), key=lambda place: stages[place].attempt):
+        rank = steps[place].rank = _job_of(stages[place]), stages[place].number
+        attempts.setdefault(rank, []).append(place)
+    for place, stage in enumerate(stages):
+        step, tasks, job = steps[place], stage.tasks, place_of[_job_of(stage)]
+        own = attempts[step.rank]
+        awaited = own[: own.index(place)][-1:]
+        for parent in stage.parents:
+            awaited += attempts.get((step.rank[0], parent), ())
+        # A parent that ran again later is not what this attempt waited for.
+        awaited = [one for one in awaited if _came_before(stages[one], stage)]
+        ready = max([jobs[job].submitted, *(stages[one].ended for one in awaited)])
+        n_busy = np.searchsorted(launches, stage.submitted, "right")
+        n_busy -= np.searchsorted(ends, stage.submitted, "right")
+        if n_busy < n_slots:  # the time until the first task is the driver's
+            step.launching = max(0, int(tasks.launched.min()) - stage.submitted) / 1e3
+        step.before = max(0, stage.submitted - ready) / 1e3
+        step.after = max(0, stage.ended - int(tasks.ended.max())) / 1e3
+        order = np.argsort(tasks.launched, kind="stable")
+        seconds = np.maximum(tasks.ended - tasks.launched, 0)[order] / 1e3
+        step.seconds = [*seconds.tolist(), *stage.lost_seconds]
+        for one in awaited or [len(stages) + job]:
+            _wait(steps, place, one)
+        _wait(steps, len(stages) + len(jobs) + job, place)
+        last[job] = max(last[job], stage.ended)
+    for job, logged in enumerate(jobs):
+        begin, end = len(stages) + job, len(stages) + len(jobs) + job
         _wait(steps, end, begin)
-        steps[end].before = max(0, jobs[number].ended - last) / 1e3
+        steps[end].before = max(0, logged.ended - last[job]) / 1e3
 
 
 def _came_before(one: Stage, other: Stage) -> bool:
@@ -257,39 +212,15 @@ def _came_before(one: Stage, other: Stage) -> bool:
     return one.ended <= other.submitted and order[0] < order[1]
 
 
-class _Ended:
-    """The jobs that have ended, without those for which a later one of them waited."""
-
-    def __init__(self, jobs: Sequence[LoggedJob]) -> None:
-        self._jobs = jobs
-        self._open: list[tuple[int, int]] = []  # when each ended, and its place
-        self._ended: list[int] = []
-
-    def before(self, moment: int) -> list[int]:
-        """Return the places of the jobs that had ended at this moment; it must not go back."""
-        jobs = self._jobs
-        while self._open and self._open[0][0] <= moment:
-            self._ended.append(heapq.heappop(self._open)[1])
-        if self._ended:
-            last = max(self._ended)
-            begin = jobs[last].submitted
-            self._ended = [one for one in self._ended if one == last or jobs[one].ended > begin]
-        return self._ended
-
-    def add(self, place: int) -> None:
-        """Remember a job that has begun."""
-        heapq.heappush(self._open, (self._jobs[place].ended, place))
-
-
 def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, origin: int) -> None:
     """Let each job wait for the jobs that had ended before it began, of its stream or of all."""
-    of_all, of_streams = _Ended(jobs), {job.stream: _Ended(jobs) for job in jobs if job.stream}
+    begun: dict[str, list[int]] = {name: [] for name in ("", *(job.stream for job in jobs))}
     for place, job in enumerate(jobs):
-        awaited = of_all.before(job.submitted)
+        awaited = _ended_before(job.submitted, begun[""], jobs)
         if job.stream:
-            awaited = of_streams[job.stream].before(job.submitted) or awaited
-            of_streams[job.stream].add(place)
-        of_all.add(place)
+            awaited = _ended_before(job.submitted, begun[job.stream], jobs) or awaited
+            begun[job.stream].append(place)
+        begun[""].append(place)
         step = n_stages + place
         latest = max((jobs[one].ended for one in awaited), default=origin)
         steps[step].before = (job.submitted - latest) / 1e3
@@ -297,6 +228,96 @@ def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, orig
             _wait(steps, step, n_stages + len(jobs) + one)
 
 
+def _ended_before(moment: int, begun: list[int], jobs: Sequence[LoggedJob]) -> list[int]:
+    """Return the jobs that had ended; forget those for which a later one of them waited."""
+    last = max((one for one in begun if jobs[one].ended <= moment), default=None)
+    if last is not None:
+        begun[:] = [one for one in begun if one == last or jobs[one].ended > jobs[last].submitted]
+    return [one for one in begun if jobs[one].ended <= moment]
+
+
 def _wait(steps: list[_Step], place: int, awaited: int) -> None:
     steps[place].n_awaited += 1
     steps[awaited].starts.append(place)
+
+
+@dataclass(frozen=True)
+class StageWhatIf:
+    """One attempt of a stage, as logged and as replayed."""
+
+    stage: int
+    attempt: int
+    tasks: int
+    what: str  # its operators, or its name
+    logged_seconds: float  # from its submission to its end, as everywhere here
+    seconds: float
+    balanced_seconds: float | None  # None: it has no straggler
+    begin: float
+    balanced_begin: float
+
+    @property
+    def straggler_seconds(self) -> float:
+        """What its straggler costs; nothing if even tasks fill the slots worse."""
+        balanced = self.seconds if self.balanced_seconds is None else self.balanced_seconds
+        return max(0.0, self.seconds - balanced)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """An application replayed on some slots: as it is, and with even tasks in skewed stages."""
+
+    slots: int
+    seconds: float  # from the beginning of the first job to the end of the last one
+    balanced_seconds: float
+    measured_seconds: float | None  # by the log, if these are its slots
+    stages: tuple[StageWhatIf, ...]
+
+    @property
+    def straggler_seconds(self) -> float:
+        """What the stragglers cost."""
+        return max(0.0, self.seconds - self.balanced_seconds)
+
+    @property
+    def error(self) -> float | None:
+        """By which part of the measured time the replay is too long, if that is known."""
+        if not self.measured_seconds:
+            return None
+        return self.seconds / self.measured_seconds - 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values by name, ready for JSON."""
+        told = asdict(self) | {"straggler_seconds": self.straggler_seconds, "error": self.error}
+        if self.measured_seconds is None:
+            del told["measured_seconds"], told["error"]
+        return {"kind": "what-if"} | told
+
+
+def what_if(
+    application: Application, stragglers: Sequence[Straggler], slots: int | None
+) -> list[WhatIf]:
+    """Replay an application on the slots of its log, and on these if they are others."""
+    replay = Replay(application)
+    skewed = [(one.stage, one.attempt) for one in stragglers if one.cause in _CAN_BE_BALANCED]
+    found = []
+    for n_slots in dict.fromkeys([replay.slots, replay.slots if slots is None else slots]):
+        as_is = replay.run(n_slots)
+        balanced = replay.run(n_slots, skewed) if skewed else as_is
+        stages = []
+        for stage in application.stages:
+            identity = stage.number, stage.attempt
+            own, even = as_is.stages[identity], balanced.stages[identity]
+            stages.append(
+                StageWhatIf(
+                    *identity,
+                    tasks=int(stage.tasks.seconds.size),
+                    what=", ".join(stage.operators) or stage.name,
+                    logged_seconds=stage.seconds,
+                    seconds=own.end - own.begin,
+                    balanced_seconds=even.end - even.begin if identity in skewed else None,
+                    begin=own.begin,
+                    balanced_begin=even.begin,
+                )
+            )
+        measured = replay.measured if n_slots == replay.slots else None
+        found.append(WhatIf(n_slots, as_is.seconds, balanced.seconds, measured, tuple(stages)))
+    return found

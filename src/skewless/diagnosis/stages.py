@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +17,9 @@ from skewless.diagnosis.application import (
     Tasks,
     Unfinished,
 )
-from skewless.diagnosis.event_log import Event, LogError
-from skewless.diagnosis.log_fields import (
+from skewless.diagnosis.event_log import (
+    Event,
+    LogError,
     different,
     failure_text,
     fields,
@@ -34,9 +34,13 @@ from skewless.diagnosis.writes import WRITES, SecondShuffle, second_shuffle
 
 #: Tasks, stages, jobs, queries and their operators in one log. A task takes about 300 bytes.
 _MOST_KEPT = 3_000_000
+_OPEN = -1  # the end of a job that has none yet
+_Identity = tuple[int, int]  # of an attempt: the numbers of the stage and of the attempt
 
 
 class _Task(NamedTuple):
+    """An entry of `Tasks`."""
+
     seconds: float
     records: int
     bytes: int
@@ -45,6 +49,9 @@ class _Task(NamedTuple):
     launched: int
     ended: int
     is_done: bool
+
+
+_KINDS = (np.float64, np.int64, np.int64, object, np.int64, np.int64, np.int64, np.bool_)
 
 
 @dataclass
@@ -61,12 +68,8 @@ class _Attempt:
     tasks: list[_Task] = field(default_factory=list)
     killed: list[_Task] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
-    shuffled: int = 0
-    written: int = 0
-    has_ended: bool = False
-
-
-_Identity = tuple[int, int]  # of an attempt: the numbers of the stage and of the attempt
+    reads_shuffle: bool = False
+    writes: bool = False
 
 
 @dataclass
@@ -83,7 +86,6 @@ class _Met:
     jobs: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # by stage
     logged_jobs: dict[int, LoggedJob] = field(default_factory=dict)
     job_of: dict[int, int] = field(default_factory=dict)  # the last one that names a stage
-    open_jobs: set[int] = field(default_factory=set)
     cores: dict[str, int] = field(default_factory=dict)  # of each executor
     most_cores: tuple[int, ...] = ()  # of all executors, when there were most
     task_cores: int = 1
@@ -100,9 +102,8 @@ class _Met:
         self.kept += n_entries
         if self.kept > _MOST_KEPT:
             raise LogError(
-                f"event log: it has more than {_MOST_KEPT:,} tasks, stages, jobs, queries and "
-                "operators, too many to keep in memory; of a rolled log, copy the last files into "
-                "a folder"
+                f"it has more than {_MOST_KEPT:,} tasks, stages, jobs, queries and operators, too "
+                "many to keep in memory; of a rolled log, copy the last files into a folder"
             )
 
     def begin_query(self, event: Event) -> None:
@@ -123,7 +124,7 @@ class _Met:
             if name in once:
                 self.keep(len(ids))
                 self.metrics |= dict.fromkeys(ids, once[name])
-        found = second_shuffle([str(node.get("simpleString") or "") for node in nodes])
+        found = second_shuffle(str(node.get("simpleString") or "") for node in nodes)
         if found is not None:
             query = short(event.get("executionId"))
             self.undone[query] = found._replace(query=self.queries.get(query, ""))
@@ -133,63 +134,58 @@ class _Met:
         properties = fields(event.get("Properties"))
         query = short(properties.get("spark.sql.execution.id"))
         described = short(properties.get("spark.job.description")) or self.queries.get(query, "")
-        stage_ids = items(event.get("Stage IDs"))
-        self.keep(1 + len(stage_ids))
-        for stage_id in stage_ids:
-            self.jobs[whole(stage_id)] = described, self.plans.get(query, ())
+        stages = [whole(stage) for stage in items(event.get("Stage IDs"))]
+        self.keep(1 + len(stages))
+        self.jobs |= dict.fromkeys(stages, (described, self.plans.get(query, ())))
         begun = whole(event.get("Submission Time"))
         if "Job ID" in event:
             number = whole(event["Job ID"])
-            self.open_jobs.add(number)
             stream = short(properties.get("sql.streaming.queryId"))
-            self.logged_jobs[number] = LoggedJob(number, stream, begun, 0)
-            self.job_of |= dict.fromkeys(map(whole, stage_ids), number)
+            self.logged_jobs[number] = LoggedJob(number, stream, begun, _OPEN)
+            self.job_of |= dict.fromkeys(stages, number)
         self.last = max(self.last, begun)
 
     def end_job(self, event: Event) -> None:
         number, ended = whole(event.get("Job ID")), whole(event.get("Completion Time"))
-        self.open_jobs.discard(number)
         if number in self.logged_jobs:
             self.logged_jobs[number] = self.logged_jobs[number]._replace(ended=ended)
         self.last = max(self.last, ended)
 
-    def change_executors(self, event: Event, *, is_new: bool) -> None:
-        executor = short(event.get("Executor ID"))
-        self.cores.pop(executor, None)
-        if is_new:
-            self.keep()
-            self.cores[executor] = whole(fields(event.get("Executor Info")).get("Total Cores"))
+    def add_executor(self, event: Event) -> None:
+        self.keep()
+        cores = whole(fields(event.get("Executor Info")).get("Total Cores"))
+        self.cores[short(event.get("Executor ID"))] = cores
         if sum(self.cores.values()) > sum(self.most_cores):
             self.most_cores = tuple(self.cores.values())
+
+    def remove_executor(self, event: Event) -> None:
+        self.cores.pop(short(event.get("Executor ID")), None)
 
     def read_settings(self, event: Event) -> None:
         given = str(fields(event.get("Spark Properties")).get("spark.task.cpus") or "1")
         self.task_cores = int(given) if given.isdecimal() and int(given[:9]) > 0 else 1
 
-    def meet_stage(self, event: Event, *, has_ended: bool) -> None:
+    def meet_stage(self, event: Event) -> None:
         info = fields(event.get("Stage Info"))
         identity = whole(info.get("Stage ID")), whole(info.get("Stage Attempt ID"))
-        operators = stage_operators(info, self.metrics)
-        self.keep(1 + len(operators))
         attempt = self.attempts.setdefault(identity, _Attempt())
-        attempt.name, attempt.operators = short(info.get("Stage Name")), operators
+        attempt.name = short(info.get("Stage Name"))
+        attempt.operators = stage_operators(info, self.metrics)
         attempt.submitted = moment(info.get("Submission Time"))
         attempt.completed = moment(info.get("Completion Time"))
         attempt.has_failed = bool(info.get("Failure Reason"))
         attempt.parents = tuple(map(whole, items(info.get("Parent IDs"))))
-        self.keep(len(attempt.parents))
+        self.keep(1 + len(attempt.operators) + len(attempt.parents))
         if attempt.job is None:
             attempt.job = self.job_of.get(identity[0])
-        attempt.has_ended = has_ended
         self.last = max(self.last, attempt.submitted or 0, attempt.completed or 0)
-        if has_ended:
+        if event["Event"].endswith("Completed"):
             self.ended[identity] = None
 
     def begin_task(self, event: Event) -> None:
         self.keep()
         identity, task = _task(event)
-        info = fields(event.get("Task Info"))
-        self.running[whole(info.get("Task ID"))] = identity, task
+        self.running[whole(fields(event.get("Task Info")).get("Task ID"))] = identity, task
         self.last = max(self.last, task.launched)
 
     def end_task(self, event: Event) -> None:
@@ -206,110 +202,89 @@ class _Met:
             attempt.tasks.append(task)
             metrics = fields(event.get("Task Metrics"))
             shuffle = fields(metrics.get("Shuffle Read Metrics"))
-            attempt.shuffled += whole(shuffle.get("Total Records Read"))
+            attempt.reads_shuffle |= whole(shuffle.get("Total Records Read")) > 0
             output = fields(metrics.get("Output Metrics"))
-            attempt.written += whole(output.get("Records Written"))
+            attempt.writes |= whole(output.get("Records Written")) > 0
             self.succeeded.add(place)
         elif reason.get("Reason") == "TaskKilled":  # the stage was abandoned, or a copy was faster
             attempt.killed.append(task._replace(seconds=seconds))
         elif reason.get("Reason") not in ("Resubmitted", "TaskCommitDenied"):  # it did its work
             attempt.lost.append(seconds)
             before = self.failed.get(place)
-            self.failed[place] = Failed(
-                stage=identity[0],
-                partition=task.partition,
-                failures=1 + (before.failures if before else 0),
-                seconds=max(seconds, before.seconds if before else 0.0),
-                reason=failure_text(reason),
-            )
+            n, longest = (before.failures, before.seconds) if before else (0, 0.0)
+            self.failed[place] = Failed(*place, n + 1, max(seconds, longest), failure_text(reason))
 
-    def unfinished(self) -> dict[_Identity, list[tuple[_Task, bool]]]:
-        """Return the tasks without an end by their stage, with whether they were killed.
+    def unfinished(self) -> Iterable[tuple[_Identity, _Task, bool]]:
+        """Return the tasks without an end, each with its attempt, and whether it was killed.
 
         Of several tasks for the same partition, the longest counts. If one succeeded, the others
         were copies of it and are left out.
         """
+        tasks = []
+        for identity, task in self.running.values():
+            last = max(self.last, task.launched)
+            so_far = task._replace(seconds=(last - task.launched) / 1e3, ended=last)
+            tasks.append((identity, so_far, False))
+        for identity, attempt in self.attempts.items():
+            tasks += [(identity, task, True) for task in attempt.killed]
         longest: dict[tuple[int, int], tuple[_Identity, _Task, bool]] = {}
-        alive = [
-            (identity, task._replace(seconds=max(self.last - task.launched, 0) / 1e3), False)
-            for identity, task in self.running.values()
-        ]
-        killed = [
-            (identity, task, True)
-            for identity, attempt in self.attempts.items()
-            for task in attempt.killed
-        ]
-        for identity, task, is_killed in alive + killed:
-            place = identity[0], task.partition
+        for one in tasks:
+            place = one[0][0], one[1].partition
             known = longest.get(place)
-            if place not in self.succeeded and (known is None or known[1].seconds < task.seconds):
-                longest[place] = identity, task, is_killed
-        found: dict[_Identity, list[tuple[_Task, bool]]] = {}
-        for identity, task, is_killed in longest.values():
-            ended = task.ended if is_killed else max(self.last, task.launched)
-            found.setdefault(identity, []).append((task._replace(ended=ended), is_killed))
-        return found
+            if place not in self.succeeded and (known is None or known[1].seconds < one[1].seconds):
+                longest[place] = one
+        return longest.values()
 
     def application(self) -> Application:
-        unfinished = self.unfinished()
-        stages = []
-        for identity in dict.fromkeys([*self.ended, *self.attempts, *unfinished]):
-            attempt = self.attempts.get(identity, _Attempt())
-            tasks = [*attempt.tasks, *(task for task, _ in unfinished.get(identity, ()))]
-            if tasks:
-                stages.append(self._stage(identity, attempt, tasks))
-        told = [
-            Unfinished(*identity, task.partition, task.seconds, is_killed)
-            for identity, tasks in unfinished.items()
-            for task, is_killed in tasks
+        unfinished = []
+        for identity, task, is_killed in self.unfinished():
+            one = Unfinished(*identity, task.partition, task.seconds, is_killed)
+            unfinished.append(one)
+            self.attempts.setdefault(identity, _Attempt()).tasks.append(task)
+        stages = [
+            self._stage(identity, self.attempts[identity])
+            for identity in dict.fromkeys([*self.ended, *self.attempts])
+            if self.attempts[identity].tasks
         ]
         failed = [one for place, one in self.failed.items() if place not in self.succeeded]
+        jobs = self.logged_jobs.values()
         return Application(
             self.name,
             self.spark,
             tuple(stages),
             self.complete,
-            tuple(sorted(told, key=lambda task: -task.seconds)),
+            tuple(sorted(unfinished, key=lambda task: -task.seconds)),
             tuple(sorted(failed, key=lambda one: (-one.failures, one.stage, one.partition))),
-            len(self.open_jobs),
-            tuple(job._replace(ended=job.ended or self.last) for job in self.logged_jobs.values()),
+            sum(job.ended == _OPEN for job in jobs),
+            tuple(job._replace(ended=job.ended if job.ended > 0 else self.last) for job in jobs),
             sum(cores // self.task_cores for cores in self.most_cores),
             tuple(self.undone.values()),
         )
 
-    def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
+    def _stage(self, identity: _Identity, attempt: _Attempt) -> Stage:
         job, plan = self.jobs.get(identity[0], ("", ()))
-        begin = attempt.submitted
+        columns = zip(zip(*attempt.tasks, strict=True), _KINDS, strict=True)
+        found = Tasks(*(np.array(column, kind) for column, kind in columns))
+        begin, end = attempt.submitted, attempt.completed
         if begin is None:
-            begin = min(task.launched for task in tasks)
-        at_last = max(task.ended for task in tasks) if attempt.has_ended else self.last
-        end = at_last if attempt.completed is None else attempt.completed
-        columns = _Task(*zip(*tasks, strict=True))  # type: ignore[arg-type]
+            begin = int(found.launched.min())
+        if end is None:
+            end = int(found.ended.max()) if identity in self.ended else self.last
         return Stage(
-            number=identity[0],
-            attempt=identity[1],
+            *identity,
             name=attempt.name,
             job=" ".join(job.split()),
-            operators=attempt.operators + WRITES[:1] * (attempt.written > 0),
+            operators=attempt.operators + WRITES[:1] * attempt.writes,
             plan=plan,
-            reads_shuffle=attempt.shuffled > 0,
+            reads_shuffle=attempt.reads_shuffle,
             seconds=max(end - begin, 0) / 1e3,
-            complete=attempt.has_ended and not attempt.has_failed,
+            complete=identity in self.ended and not attempt.has_failed,
+            tasks=found,
             lost_seconds=tuple(attempt.lost),
             parents=attempt.parents,
             begun_by=attempt.job,
             submitted=begin,
             ended=max(begin, end),
-            tasks=Tasks(
-                seconds=np.array(columns.seconds, np.float64),
-                records=np.array(columns.records, np.int64),
-                bytes=np.array(columns.bytes, np.int64),
-                executors=tuple(columns.executor),
-                partitions=np.array(columns.partition, np.int64),
-                launched=np.array(columns.launched, np.int64),
-                ended=np.array(columns.ended, np.int64),
-                is_done=np.array(columns.is_done, np.bool_),
-            ),
         )
 
 
@@ -323,10 +298,10 @@ def summarise(events: Iterable[Event]) -> Application:
         "JobEnd": met.end_job,
         "TaskStart": met.begin_task,
         "TaskEnd": met.end_task,
-        "StageSubmitted": partial(met.meet_stage, has_ended=False),
-        "StageCompleted": partial(met.meet_stage, has_ended=True),
-        "ExecutorAdded": partial(met.change_executors, is_new=True),
-        "ExecutorRemoved": partial(met.change_executors, is_new=False),
+        "StageSubmitted": met.meet_stage,
+        "StageCompleted": met.meet_stage,
+        "ExecutorAdded": met.add_executor,
+        "ExecutorRemoved": met.remove_executor,
         "EnvironmentUpdate": met.read_settings,
     }
     for event in events:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints
 from skewless.diagnosis import SLOW
-from skewless.diagnosis.application import Application, Stage
+from skewless.diagnosis.application import Application, Stage, Tasks
 from skewless.diagnosis.replay import most_at_once
 from skewless.diagnosis.writes import WRITES
 
@@ -96,16 +95,19 @@ def find_stragglers(application: Application, *, slow: float = SLOW) -> list[Str
         seconds = tasks.seconds
         if seconds.size < 2 or not tasks.is_done.any():
             continue
-        usual = _usual_seconds(stage)
+        usual = _usual_seconds(tasks)
         is_slow = (seconds >= SHORTEST_SECONDS) & (seconds >= slow * usual)
         if not is_slow.any():
             continue
-        slowest = _most_telling(stage, is_slow)
-        cause = _cause(stage, slowest)
-        if cause == "cost" and _only_the_first_wave(stage, is_slow):
+        slowest = _most_telling(tasks, is_slow)
+        cause = _cause(stage, slowest, usual)
+        if cause == "cost" and _only_the_first_wave(tasks, is_slow):
             continue  # Python processes start and caches fill: balance cannot save this
         records = float(tasks.records.sum(dtype=np.float64))
         share = float(tasks.records[slowest] / records) if records else 0.0
+        # A stage cannot be shorter than its work, spread over as many tasks as ran at a time.
+        above_mean = float(seconds[slowest] - seconds.mean())
+        idle = stage.seconds - float(seconds.sum()) / most_at_once([stage])
         found.append(
             Straggler(
                 stage=stage.number,
@@ -119,7 +121,7 @@ def find_stragglers(application: Application, *, slow: float = SLOW) -> list[Str
                 slowest_partition=int(tasks.partitions[slowest]),
                 share_of_records=share if tasks.is_done[slowest] else None,
                 stage_seconds=stage.seconds,
-                saved_seconds=_saved_seconds(stage, slowest),
+                saved_seconds=max(0.0, min(above_mean, idle)),
                 complete=stage.complete,
                 cause=cause,
                 remedy=_remedy(stage, cause, slowest),
@@ -140,75 +142,47 @@ def _lower_median(values: Floats | Ints) -> float:
     return float(np.partition(values, middle)[middle])
 
 
-def _usual_seconds(stage: Stage) -> float:
+def _usual_seconds(tasks: Tasks) -> float:
     """Return the lower median of the times of the tasks.
 
     A task that did not end counts only if it already takes as long as the others.
     """
-    tasks = stage.tasks
     counts = tasks.is_done | (tasks.seconds >= _lower_median(tasks.seconds[tasks.is_done]))
     return _lower_median(tasks.seconds[counts])
 
 
-def _saved_seconds(stage: Stage, slowest: int) -> float:
-    """Return how much shorter a stage would be if its tasks took equally long.
-
-    It cannot be shorter than its work, spread over as many tasks as ran at the same time.
-    """
-    seconds = stage.tasks.seconds
-    above_mean = float(seconds[slowest] - seconds.mean())
-    idle = stage.seconds - float(seconds.sum()) / most_at_once([stage])
-    return max(0.0, min(above_mean, idle))
-
-
-def _most_telling(stage: Stage, is_slow: NDArray[np.bool_]) -> int:
+def _most_telling(tasks: Tasks, is_slow: NDArray[np.bool_]) -> int:
     """Return the slowest task; one with many records comes before those that only start up."""
-    tasks = stage.tasks
     heavy = is_slow & (tasks.records >= 1.5 * max(_lower_median(tasks.records[tasks.is_done]), 1.0))
-    among = is_slow & ~tasks.is_done
-    if not among.any():
-        among = heavy if heavy.any() else is_slow
+    among = next(one for one in (is_slow & ~tasks.is_done, heavy, is_slow) if one.any())
     return int(np.where(among, tasks.seconds, -1.0).argmax())
 
 
-def _only_the_first_wave(stage: Stage, is_slow: NDArray[np.bool_]) -> bool:
+def _only_the_first_wave(tasks: Tasks, is_slow: NDArray[np.bool_]) -> bool:
     """Return whether all slow tasks are the first of their executors, and others followed."""
-    tasks = stage.tasks
-    first_end: dict[str, int] = {}
-    for executor, ended in zip(tasks.executors, tasks.ended, strict=True):
-        first_end[executor] = min(int(ended), first_end.get(executor, int(ended)))
-    ends = np.array([first_end[executor] for executor in tasks.executors])
-    is_first = tasks.launched < ends
+    executors, index = np.unique(tasks.executors, return_inverse=True)
+    first_end = np.full(executors.size, tasks.ended.max())
+    np.minimum.at(first_end, index, tasks.ended)
+    is_first = tasks.launched < first_end[index]
     return bool(is_first[is_slow].all() and not is_first.all())
 
 
-def _cause(stage: Stage, slowest: int) -> Cause:
+def _cause(stage: Stage, slowest: int, usual: float) -> Cause:
     """Return why a task is slow: it has more records, a slow machine, or records that cost more."""
     tasks = stage.tasks
     if not tasks.is_done[slowest]:
         return "unfinished"
-    time = tasks.seconds[slowest] / max(_usual_seconds(stage), 1e-3)
+    time = tasks.seconds[slowest] / max(usual, 1e-3)
     for sizes in (tasks.records, tasks.bytes):
-        usual = max(_lower_median(sizes[tasks.is_done]), 1.0)
-        if sizes[slowest] / usual >= max(1.5, np.sqrt(time)):
+        usual_size = max(_lower_median(sizes[tasks.is_done]), 1.0)
+        if sizes[slowest] / usual_size >= max(1.5, np.sqrt(time)):
             return "records" if stage.reads_shuffle else "input"
-    return "executor" if _on_a_slow_executor(stage, slowest) else "cost"
-
-
-def _on_a_slow_executor(stage: Stage, slowest: int) -> bool:
-    """Return whether most tasks of the slowest one's executor, and few others, are slow."""
-    tasks = stage.tasks
-    slow = tasks.seconds >= SLOW * _usual_seconds(stage)
-    suspect = tasks.executors[slowest]
-    all_tasks = Counter(tasks.executors)
-    slow_tasks = Counter(e for e, is_slow in zip(tasks.executors, slow, strict=True) if is_slow)
-    here, total = slow_tasks[suspect], sum(slow_tasks.values())
-    return (
-        len(all_tasks) > 1
-        and all_tasks[suspect] > 1
-        and 2 * here > all_tasks[suspect]
-        and (4 * here >= 3 * total)
-    )
+    # Are most tasks of its executor slow, and few of the others?
+    slow = tasks.seconds >= SLOW * usual
+    here = tasks.executors == tasks.executors[slowest]
+    n_here, n_slow_here = int(here.sum()), int((slow & here).sum())
+    is_mostly_slow = 1 < n_here < here.size and 2 * n_slow_here > n_here
+    return "executor" if is_mostly_slow and 4 * n_slow_here >= 3 * int(slow.sum()) else "cost"
 
 
 def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
@@ -222,29 +196,29 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
             f"the tasks of executor {stage.tasks.executors[slowest]} are slow: look at that "
             "machine, or set spark.speculation"
         )
+    if cause == "records":
+        return _by_operators(stage) or _ONE_KEY
     if cause == "unfinished":
         unknown = "it did not end, so the log does not show its records"
         if not stage.reads_shuffle:
             return f"{unknown}; look at what it reads, and at its executor"
         return f"{unknown}; if they are many: {_by_operators(stage) or _ONE_KEY}"
-    if cause == "cost":
-        if not stage.reads_shuffle:
-            return (
-                "some records cost more than others, and no shuffle put them together: more and "
-                "smaller partitions (repartition(n) before the work) spread them, or look at the "
-                "slow partition"
-            )
-        by_key = _by_operators(stage, without=_PER_RECORD)
-        if by_key:
-            return (
-                "it read about as many records as the others: its machine may have been busy. If a "
-                f"task is slow in every run, its records cost more: {by_key}"
-            )
+    if not stage.reads_shuffle:
         return (
-            "some records cost more than others: give route their cost as weight=, or look at the "
+            "some records cost more than others, and no shuffle put them together: more and "
+            "smaller partitions (repartition(n) before the work) spread them, or look at the "
             "slow partition"
         )
-    return _by_operators(stage) or _ONE_KEY
+    by_key = _by_operators(stage, without=_PER_RECORD)
+    if by_key:
+        return (
+            "it read about as many records as the others: its machine may have been busy. If a "
+            f"task is slow in every run, its records cost more: {by_key}"
+        )
+    return (
+        "some records cost more than others: give route their cost as weight=, or look at the slow "
+        "partition"
+    )
 
 
 def _by_operators(stage: Stage, without: tuple[str, ...] = ()) -> str:

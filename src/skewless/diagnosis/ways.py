@@ -1,27 +1,28 @@
 """What each way of partitioning would do with a job: strategies, and what needs none.
 
-`WAYS` is the one table of the ways that need no strategy. A new way is a new entry: where it sends
-the records, how they get there, and how the advice describes it.
+A `Job` is what is known before it runs: the keys of its records by partition, its workers, slots
+and costs. `WAYS` is the one table of the ways that need no strategy. A new way is a new entry:
+where it sends the records, how they get there, and how the advice describes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from skewless import metrics, registry
-from skewless.arrays import Keys, Workers
-from skewless.diagnosis.costs import Moving
-from skewless.diagnosis.job import Job, SampledKeys
+from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.diagnosis.costs import Costs, Moving, makespan
 from skewless.kernels.hashing import keyed, seed_array
 from skewless.planning.packing import KeyCounts, buckets_of, first_homes, pack
 from skewless.plumbing.arguments import shown
 from skewless.simulator import simulate
 from skewless.strategy import AnyStrategy
+from skewless.workloads.workload import CHUNK_SIZE, spans
 
 #: What plain Spark does, and what everything is compared with.
 BASELINE = "hash"
@@ -50,69 +51,133 @@ _LISTED = 1 / 128
 _STREAM_SOURCES = 4
 _STREAM_RECORDS = 200_000
 _MICRO_BATCHES = 20
+#: Above this many places, (key, worker) pairs are counted by sorting instead of in a table.
+_MOST_PLACES = 1 << 28
 
 
-class Way(NamedTuple):
-    """A way of partitioning that needs no strategy."""
+@dataclass(frozen=True)
+class SampledKeys:
+    """Key hashes in the order of the records, partition by partition; also a workload."""
 
-    how: str  # in the advice, with {workers} and {number}, which is the last part of its name
-    moving: Moving
-    send: Callable[[Job], Iterator[tuple[str, Workers, int]]]  # names, workers, places
-    family: str = PLAIN
+    name: ClassVar[str] = "sample"
+
+    keys: Keys  # one hash per record
+    # How many of the records each partition has; None: there is one partition.
+    partitions: tuple[int, ...] | None = None
+    # Where the engine's own hash sends each record; None: by the strategy `hash`.
+    hashed: Workers | None = None
+
+    @property
+    def n_records(self) -> int:
+        """How many records there are."""
+        return int(self.keys.size)
+
+    @property
+    def n_keys(self) -> int:
+        """How many distinct keys there are."""
+        return int(self.distinct[0].size)
+
+    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
+        """Yield the key hashes in order."""
+        for first, size in spans(self.n_records, chunk_size):
+            yield self.keys[first : first + size]
+
+    def sources(self) -> Iterator[slice]:
+        """Yield where the records of each partition are."""
+        begin = 0
+        for size in (self.n_records,) if self.partitions is None else self.partitions:
+            yield slice(begin, begin + size)
+            begin += size
+
+    def pairs(self, places: Workers, n_places: int) -> Ints:
+        """Return the number of distinct keys at each place; record i is at `places[i]`."""
+        n_keys, index = self.n_keys, self.distinct[1]
+        if n_keys * n_places <= _MOST_PLACES:
+            has = np.zeros((n_places, n_keys), bool)
+            has[places, index] = True
+            counts: Ints = has.sum(axis=1, dtype=np.int64)
+            return counts
+        pairs = np.unique(index * n_places + places)
+        return np.bincount(pairs % n_places, minlength=n_places)
+
+    @cached_property
+    def distinct(self) -> tuple[Keys, Ints]:
+        """The distinct keys, and the number of each record's key among them."""
+        distinct, index = np.unique(self.keys, return_inverse=True)
+        return distinct, index.astype(np.int64, copy=False)
 
 
-def _by_hash(job: Job) -> Iterator[tuple[str, Workers, int]]:
-    hashed = job.sample.hashed
-    workers = routed(job, registry.make(BASELINE)) if hashed is None else hashed
-    yield BASELINE, workers, job.n_workers
+@dataclass(frozen=True)
+class Job:
+    """What is known about a job before it runs."""
+
+    sample: SampledKeys  # the keys of its records, or of some of them
+    # Tasks after the routing, and tasks that run at the same time.
+    n_workers: int
+    n_slots: int
+    records: int  # how many records there are; the sample may have fewer
+    costs: Costs | None = None  # what the work costs; None: not known
+    seed: int = 0  # of the strategies
+    batch_size: int = 10_000  # records that the engine hands to a strategy at a time
+    # Records of a micro-batch, where the sample is taken for a stream. None: a few micro-batches of
+    # a thinner sample.
+    window: int | None = None
+
+    @property
+    def scale(self) -> float:
+        """How many records of the job each one of the sample stands for."""
+        return self.records / self.sample.n_records if self.sample.n_records else 1.0
+
+    @property
+    def pair_in_records(self) -> float:
+        """What a key costs a worker, in records of the sample; 0 without costs."""
+        return self.costs.pair_in_records / max(self.scale, 1.0) if self.costs else 0.0
+
+    def seconds(self, loads: Ints, pairs: Ints, moving: Moving) -> float | None:
+        """Return the time of tasks with this many records and keys each; None without costs.
+
+        A sample has fewer records than the job, and may have fewer keys: the job has at least the
+        pairs of the sample.
+        """
+        if self.costs is None:
+            return None
+        scale = self.scale
+        each = map(self.costs.seconds, (scale * loads).tolist(), pairs.tolist())
+        sources = [scale * (part.stop - part.start) for part in self.sample.sources()]
+        return makespan(each, self.n_slots) + moving.seconds(sources, self.n_slots)
 
 
-def _in_turn(job: Job) -> Iterator[tuple[str, Workers, int]]:
+def _in_turn(job: Job) -> Iterator[tuple[str, Workers]]:
     """`repartition(n)`: each partition deals its records out in turn."""
     workers = np.empty(job.sample.n_records, np.int32)
     for partition, records in enumerate(job.sample.sources()):
         size = records.stop - records.start
         workers[records] = (np.arange(size) + partition) % job.n_workers
-    yield ROUND_ROBIN, workers, job.n_workers
+    yield "", workers
 
 
-def _salted(job: Job) -> Iterator[tuple[str, Workers, int]]:
-    """`repartition(n, key, salt)` with salts by `F.rand()`.
+def _salted(job: Job, numbers: Sequence[int], only_hot: bool) -> Iterator[tuple[str, Workers]]:
+    """`repartition(n, key, salt)` with salts by `F.rand()`; with `only_hot` as people write it.
 
     Salts that cycle could follow a period of the keys, and look better than they are.
     """
-    random = np.random.default_rng(0)
-    for n_salts in _SALTS:
-        if n_salts > job.n_workers:
+    index, fair = job.sample.distinct[1], job.sample.n_records / job.n_workers
+    least = HOT * fair if only_hot else 0.0
+    is_salted = (np.bincount(index) > least)[index]
+    random, seed = np.random.default_rng(0), seed_array(0, 2)
+    for number in numbers:
+        if number > job.n_workers and not (only_hot and number == numbers[0]):
             break
-        salts = random.integers(0, n_salts, job.sample.n_records, np.uint64)
-        yield f"{SALT}-{n_salts}", _salted_workers(job, salts), job.n_workers
+        salts = random.integers(0, number, index.size, np.uint64) * is_salted
+        hashes = np.empty_like(salts)
+        keyed(job.sample.keys, salts, seed, hashes)
+        yield f"-{number}", (hashes % np.uint64(job.n_workers)).astype(np.int32)
 
 
-def _hot_salted(job: Job) -> Iterator[tuple[str, Workers, int]]:
-    """The same with salts for hot keys only, as people write it by hand."""
-    distinct, index = job.sample.distinct
-    fair = job.sample.n_records / job.n_workers
-    is_hot = (np.bincount(index, minlength=distinct.size) > HOT * fair)[index]
-    random = np.random.default_rng(0)
-    for n_salts in _HOT_SALTS:
-        if n_salts > job.n_workers and n_salts != _HOT_SALTS[0]:
-            break
-        salts = np.where(is_hot, random.integers(0, n_salts, index.size), 0).astype(np.uint64)
-        yield f"{HOT_SALT}-{n_salts}", _salted_workers(job, salts), job.n_workers
-
-
-def _salted_workers(job: Job, salts: Keys) -> Workers:
-    hashes = np.empty_like(salts)
-    keyed(job.sample.keys, salts, seed_array(0, 2), hashes)
-    workers: Workers = (hashes % np.uint64(job.n_workers)).astype(np.int32)
-    return workers
-
-
-def _planned(job: Job, name: str, whole_keys: bool) -> Iterator[tuple[str, Workers, int]]:
+def _planned(job: Job, whole_keys: bool) -> Iterator[tuple[str, Workers]]:
     """By a plan of these keys; records of split keys are dealt at random."""
     (distinct, index), n = job.sample.distinct, job.n_workers
-    counts = np.bincount(index, minlength=distinct.size).astype(np.float64)
+    counts: Floats = np.bincount(index, minlength=distinct.size).astype(np.float64)
     counts += job.pair_in_records
     homes = first_homes(n)
     buckets = buckets_of(distinct, homes.size)
@@ -128,32 +193,45 @@ def _planned(job: Job, name: str, whole_keys: bool) -> Iterator[tuple[str, Worke
     for key, pieces in packed.placed:
         if len(pieces) > 1:
             records = np.flatnonzero(index == listed[key])
-            shares = np.array([share for _, share in pieces])
-            chosen = random.choice([worker for worker, _ in pieces], records.size, p=shares)
-            workers[records] = chosen
-    yield name, workers, n
+            places, shares = zip(*pieces, strict=True)
+            workers[records] = random.choice(places, records.size, p=shares)
+    yield "", workers
 
 
-def _as_they_are(job: Job) -> Iterator[tuple[str, Workers, int]]:
-    """The partitions as they are; one partition on eight slots leaves seven of them idle."""
+def _as_they_are(job: Job) -> Iterator[tuple[str, Workers]]:
+    """The partitions as they are."""
     sizes = [records.stop - records.start for records in job.sample.sources()]
-    places = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    yield LOCAL, places, max(1, len(sizes), job.n_slots)
+    yield "", np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+
+class Way(NamedTuple):
+    """A way of partitioning that needs no strategy."""
+
+    how: str  # in the advice, with {workers} and {number}, which is the last part of its name
+    moving: Moving
+    # What follows its name, and the workers; None: by the strategy of its name.
+    send: Callable[[Job], Iterator[tuple[str, Workers]]] | None
+    family: str = PLAIN
 
 
 #: The ways that need no strategy. A name may end with a number: `salt-4`.
 WAYS = {
-    BASELINE: Way("plain Spark by key", Moving.SHUFFLED, _by_hash),
+    BASELINE: Way("plain Spark by key", Moving.SHUFFLED, None),
     ROUND_ROBIN: Way("a plain repartition({workers}) without a key", Moving.DEALT, _in_turn),
-    SALT: Way("salting by {number}", Moving.SHUFFLED, _salted),
-    HOT_SALT: Way("salting of hot keys by {number}", Moving.PLANNED, _hot_salted),
+    SALT: Way(
+        "salting by {number}", Moving.SHUFFLED, partial(_salted, numbers=_SALTS, only_hot=False)
+    ),
+    HOT_SALT: Way(
+        *("salting of hot keys by {number}", Moving.PLANNED),
+        partial(_salted, numbers=_HOT_SALTS, only_hot=True),
+    ),
     PLAN: Way(
         *("route, which plans first,", Moving.PLANNED),
-        *(partial(_planned, name=PLAN, whole_keys=False), PLANNED),
+        *(partial(_planned, whole_keys=False), PLANNED),
     ),
     WHOLE_PLAN: Way(
         *("a plan of whole keys by plan_keys", Moving.PLANNED),
-        *(partial(_planned, name=WHOLE_PLAN, whole_keys=True), PLANNED),
+        *(partial(_planned, whole_keys=True), PLANNED),
     ),
     LOCAL: Way(
         "the work on the partitions as they are, without a shuffle,", Moving.NONE, _as_they_are
@@ -219,16 +297,17 @@ def predict(job: Job, strategies: Iterable[AnyStrategy]) -> tuple[Prediction, ..
     By hash, records go where the engine sends them, if that is known.
     """
     found = []
-    baseline, *others = WAYS.values()
     for strategy in strategies:
+        workers, moving = None, Moving.ROUTED
+        family: str = strategy.traits.family
         if strategy.name == BASELINE:
-            sent, moving, family = next(baseline.send(job)), baseline.moving, PLAIN
-        else:
-            sent = strategy.name, routed(job, strategy), job.n_workers
-            moving, family = Moving.ROUTED, strategy.traits.family
-        found.append(_prediction(job, *sent, moving, family, strategy))
-    for way in others:
-        found += [_prediction(job, *sent, way.moving, way.family) for sent in way.send(job)]
+            workers, moving, family = job.sample.hashed, WAYS[BASELINE].moving, PLAIN
+        workers = routed(job, strategy) if workers is None else workers
+        one = _prediction(job, strategy.name, workers, moving, family)
+        found.append(replace(one, makespan=_makespan(job, strategy)))
+    for name, way in WAYS.items():
+        for end, workers in way.send(job) if way.send else ():
+            found.append(_prediction(job, name + end, workers, way.moving, way.family))
     return tuple(found)
 
 
@@ -244,15 +323,10 @@ def routed(job: Job, strategy: AnyStrategy) -> Workers:
     return workers
 
 
-def _prediction(
-    job: Job,
-    name: str,
-    workers: Workers,
-    n_places: int,
-    moving: Moving,
-    family: str,
-    strategy: AnyStrategy | None = None,  # that routes a stream in the same way
-) -> Prediction:
+def _prediction(job: Job, name: str, workers: Workers, moving: Moving, family: str) -> Prediction:
+    n_places = job.n_workers
+    if moving is Moving.NONE:  # one partition on eight slots leaves seven of them idle
+        n_places = max(1, len(list(job.sample.sources())), job.n_slots)
     loads = np.bincount(workers, minlength=n_places)
     pairs = job.sample.pairs(workers, n_places)
     return Prediction(
@@ -260,8 +334,7 @@ def _prediction(
         family,
         metrics.imbalance(loads),
         metrics.replication(int(pairs.sum()), job.sample.n_keys),
-        None if strategy is None else _makespan(job, strategy),
-        job.seconds(loads, pairs, moving),
+        seconds=job.seconds(loads, pairs, moving),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 #: How plans name what writes. A stage that writes has the first of them as an operator.
@@ -45,13 +45,12 @@ def second_shuffle(operators: Iterable[str]) -> SecondShuffle | None:
     'Exchange hashpartitioning(k)'
     """
     write, exchanges = shuffles_of(operators)
-    is_ours = [_OURS in exchange for exchange in exchanges]
-    return SecondShuffle(write, exchanges[0]) if write and True in is_ours[1:] else None
+    is_undone = any(_OURS in exchange for exchange in exchanges[1:])
+    return SecondShuffle(write, exchanges[0]) if write and is_undone else None
 
 
-def is_routed(operators: Iterable[str]) -> bool:
+def is_ours(exchanges: Sequence[str]) -> bool:
     """Return whether rows are where skewless sent them: the last exchange is ours."""
-    _, exchanges = shuffles_of(operators)
     return bool(exchanges) and _OURS in exchanges[0]
 
 

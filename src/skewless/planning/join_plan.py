@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,34 +22,20 @@ _LARGEST_HASH = 1 << 63
 class PlannedCells:
     """One key of the plan.
 
-    Parameters
-    ----------
-    hash
-        The hash of the key, with the seed of the plan.
-    left, right
-        How many rows of it were counted.
-    rows, columns
-        Its grid: a left row goes to all cells of one row, a right row to all cells of one column.
-    workers
-        The worker of each cell, those of the first row first.
-    name
-        The key as text, if it was looked up.
+    A left row goes to all cells of one row of its grid, a right row to all cells of one column.
     """
 
-    hash: int
-    left: int
+    hash: int  # of the key, with the seed of the plan
+    left: int  # how many of its rows were counted
     right: int
-    rows: int
+    rows: int  # of its grid
     columns: int
-    workers: tuple[int, ...]
-    name: str | None = None
+    workers: tuple[int, ...]  # of its cells, those of the first row first
+    name: str | None = None  # the key as text, if it was looked up
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be a grid."""
-        for argument in ("left", "right"):
-            whole(getattr(self, argument), f"plan: {argument}")
-        for argument in ("rows", "columns"):
-            whole(getattr(self, argument), f"plan: {argument}", least=1)
+        for name, least in (("left", 0), ("right", 0), ("rows", 1), ("columns", 1)):
+            whole(getattr(self, name), f"plan: {name}", least=least)
         if not -_LARGEST_HASH <= int(self.hash) < _LARGEST_HASH:
             raise ValueError(f"plan: hash must fit into 64 bits, not {shown(self.hash)}")
         if len(self.workers) != self.rows * self.columns:
@@ -64,60 +51,35 @@ class JoinPlan:
 
     Rows may have changed since they were counted. The join is then less even, and its result is
     still complete.
-
-    Parameters
-    ----------
-    on, how
-        The columns of the key, and the kind of join.
-    workers
-        The number of partitions.
-    seed
-        The seed of the hashes.
-    untrusted_keys
-        Whether keys are hashed as those that strangers choose.
-    left_rows, right_rows, pairs
-        What was counted; nulls are left out.
-    is_sampled
-        Whether a side was so large that only a part of its rows was counted.
-    keys
-        The keys that do not stay whole on the worker of their hash, the heaviest first.
-    homes
-        The worker of each bucket of hashes; other keys go there.
-    loads
-        The load of each worker, pairs and rows. With `reason`, by the hash of the keys alone.
-    reason
-        Why the keys are not divided: `join` is Spark's own join then. None: they are.
     """
 
-    on: tuple[str, ...]
+    on: tuple[str, ...]  # the columns of the key
     how: str
     workers: int
-    seed: int
-    untrusted_keys: bool
+    seed: int  # of the hashes
+    untrusted_keys: bool  # whether keys are hashed as those that strangers choose
+    # What was counted, without nulls; if a side was very large, of a part of its rows.
     left_rows: int
     right_rows: int
     pairs: int
     is_sampled: bool
-    keys: tuple[PlannedCells, ...]
-    homes: tuple[int, ...]
-    loads: tuple[float, ...]
-    reason: str | None = None
+    keys: tuple[PlannedCells, ...]  # that do not stay whole where their hash is, the heaviest first
+    homes: tuple[int, ...]  # the worker of each bucket of hashes; other keys go there
+    loads: tuple[float, ...]  # of each worker, pairs and rows; with `reason`, by the hash alone
+    reason: str | None = None  # why keys are not divided, so that `join` is Spark's own; None: are
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be a plan."""
         whole(self.workers, "plan: workers", least=1, most=MOST_WORKERS)
         whole(self.seed, "plan: seed", most=LARGEST_SEED)
         if self.how not in KEPT:
             raise ValueError(f"plan: how must be one of {', '.join(KEPT)}, not {shown(self.how)}")
         if not all(isinstance(name, str) for name in self.on) or not self.on:
             raise ValueError(f"plan: on must be names of columns, not {shown(self.on)}")
-        hashes = [key.hash for key in self.keys]
-        if len(set(hashes)) < len(hashes):
+        if len({key.hash for key in self.keys}) < len(self.keys):
             raise ValueError("plan: a key is listed twice")
-        for key in self.keys:
-            if key.columns > 1 and self.how in WITHOUT_PAIRS:
-                raise ValueError(f"plan: a grid of a {self.how} join has one column")
-        for worker in (*self.homes, *(worker for key in self.keys for worker in key.workers)):
+        if self.how in WITHOUT_PAIRS and any(key.columns > 1 for key in self.keys):
+            raise ValueError(f"plan: a grid of a {self.how} join has one column")
+        for worker in itertools.chain(self.homes, *(key.workers for key in self.keys)):
             if type(worker) is not int or not 0 <= worker < self.workers:
                 allowed = f"0 … {self.workers - 1}"
                 raise ValueError(f"plan: a worker must be {allowed}, not {shown(worker)}")
@@ -138,28 +100,24 @@ class JoinPlan:
         return tuple(key for key in self.keys if len(key.workers) > 1)
 
     def __str__(self) -> str:
-        """Return the plan as text for people."""
         counted = "sampled" if self.is_sampled else "counted"
-        lines = [
+        told = (
             f"{self.how} join on {', '.join(self.on)}, {self.workers} workers; {counted}: "
-            f"{self.left_rows:,} × {self.right_rows:,} rows, {self.pairs:,} pairs",
-        ]
+            f"{self.left_rows:,} × {self.right_rows:,} rows, {self.pairs:,} pairs\n"
+        )
         if self.reason is not None:
-            return "\n".join([*lines, f"Spark's own join: {self.reason}"])
+            return f"{told}Spark's own join: {self.reason}"
         split = self.split_keys
-        lines += [
+        told += (
             f"divided keys: {len(split):,}, with {sum(len(k.workers) for k in split):,} cells; "
             f"whole keys that move: {len(self.keys) - len(split):,}; "
-            f"imbalance {self.imbalance:.2f}",
-        ]
+            f"imbalance {self.imbalance:.2f}"
+        )
         for key in split[:_SHOWN]:
             name = f"hash {key.hash}" if key.name is None else key.name
-            lines.append(
-                f"  {name}: {key.left:,} × {key.right:,} rows, {key.rows} × {key.columns} cells"
-            )
-        if len(split) > _SHOWN:
-            lines.append(f"  … and {len(split) - _SHOWN:,} more")
-        return "\n".join(lines)
+            told += f"\n  {name}: {key.left:,} × {key.right:,} rows, "
+            told += f"{key.rows} × {key.columns} cells"
+        return told + (f"\n  … and {len(split) - _SHOWN:,} more" if len(split) > _SHOWN else "")
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON into a file for this user only: it holds the seed."""

@@ -5,6 +5,7 @@ Plans are kept as JSON files with a version; what is read is checked before it i
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,6 @@ _SHOWN_WORKERS = 6
 _FORMAT, _VERSION = "skewless key plan", 1
 #: A larger file is not one of ours: a plan has a bounded table.
 _MOST_BYTES = 1 << 28
-_MOST_LISTED = 1 << 26
 
 
 class PlannedKey(NamedTuple):
@@ -47,7 +47,6 @@ class PlannedKey(NamedTuple):
         return len(self.pieces) > 1
 
     def __str__(self) -> str:
-        """Return the name, or else the hash."""
         return f"hash {self.hashed}" if self.name is None else self.name
 
 
@@ -90,77 +89,52 @@ def read_fields(path: str | Path, kind: str) -> tuple[Path, dict[str, Any]]:
     return place, found
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Return the fields of the plan in a file."""
-    place, found = read_fields(path, _FORMAT)
-    reader = _Reader(place)
-    n = reader.whole("n_workers", found.get("n_workers"), 1, MOST_WORKERS)
-    capacities = found.get("capacities")
-    if capacities is not None:
-        capacities = reader.numbers("capacities", capacities, n)
-    keys = []
-    for row in reader.list("table", found.get("table")):
-        hashed, load, name, pieces = reader.list("table", row, 4)
-        reader.require(name is None or isinstance(name, str), "table", row)
-        reader.require(type(hashed) is int and -(1 << 63) <= hashed < 1 << 63, "table", row)
-        parts = [reader.list("table", piece, 2) for piece in reader.list("table", pieces)]
-        workers = [reader.whole("table", worker, 0, n - 1) for worker, _ in parts]
-        shares = reader.numbers("table", [share for _, share in parts])
-        reader.require(abs(sum(shares) - 1.0) < 1e-6, "table", row)
-        reader.require(len(set(workers)) == len(workers), "table", row)
-        placed = tuple(map(Piece, workers, shares))
-        keys.append(PlannedKey(hashed, reader.numbers("table", [load])[0], placed, name))
-    reader.require(len({key.hashed for key in keys}) == len(keys), "table", "a key twice")
-    homes = reader.list("homes", found.get("homes"))
-    reader.require(len(homes) >= 1, "homes", homes)
-    return {
-        "n_workers": n,
-        "capacities": capacities,
-        "table": tuple(keys),
-        "homes": tuple(reader.whole("homes", home, 0, n - 1) for home in homes),
-        "loads": reader.numbers("loads", found.get("loads"), n),
-        "n_keys": reader.whole("n_keys", found.get("n_keys"), 0, 1 << 62),
-        "made": reader.made(found.get("made")),
-    }
+def _require(is_right: bool, field: str, value: object) -> None:
+    if not is_right:
+        raise ValueError(f"{field} cannot be {shown(value)}")
 
 
-class _Reader:
-    """Checks the values of one file; an error names the file and the field."""
+def _whole(field: str, value: Any, least: int, most: int) -> int:
+    _require(type(value) is int and least <= value <= most, field, value)
+    return int(value)
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
 
-    def require(self, is_right: bool, field: str, value: object) -> None:
-        if not is_right:
-            raise ValueError(f"path: {self.place} is damaged: {field} cannot be {shown(value)}")
+def _list(field: str, value: Any, size: int | None = None) -> list[Any]:
+    is_list = isinstance(value, list)
+    _require(is_list and (size is None or len(value) == size), field, value)
+    return list(value)
 
-    def whole(self, field: str, value: Any, least: int, most: int) -> int:
-        self.require(type(value) is int and least <= value <= most, field, value)
-        return int(value)
 
-    def list(self, field: str, value: Any, size: int | None = None) -> list[Any]:
-        is_list = isinstance(value, list) and len(value) <= _MOST_LISTED
-        self.require(is_list and (size is None or len(value) == size), field, value)
-        return list(value)
+def _numbers(field: str, value: Any, size: int | None = None) -> tuple[float, ...]:
+    for one in _list(field, value, size):
+        is_number = type(one) in (int, float) and math.isfinite(one) and one >= 0
+        _require(is_number, field, one)
+    return tuple(map(float, value))
 
-    def numbers(self, field: str, value: Any, size: int | None = None) -> tuple[float, ...]:
-        for one in self.list(field, value, size):
-            is_number = type(one) in (int, float) and math.isfinite(one) and one >= 0
-            self.require(is_number, field, one)
-        return tuple(map(float, value))
 
-    def made(self, value: Any) -> Any:
-        self.require(isinstance(value, dict) and set(value) == set(Made._fields), "made", value)
-        texts = {}
-        for name in ("key", "types"):
-            texts[name] = tuple(self.list("made", value[name]))
-            self.require(all(isinstance(one, str) for one in texts[name]), "made", value)
-        self.whole("made", value["seed"], 0, LARGEST_SEED)
-        self.numbers("made", [value["tolerance"], value["per_key"]])
-        self.require(type(value["untrusted"]) is bool, "made", value)
-        self.require(value["weight"] is None or isinstance(value["weight"], str), "made", value)
-        self.require(value["counted"] in ("exact", "sample"), "made", value)
-        return Made(**value | texts)
+def _planned_key(row: Any, n_workers: int) -> PlannedKey:
+    hashed, load, name, pieces = _list("table", row, 4)
+    _require(name is None or isinstance(name, str), "table", row)
+    _require(type(hashed) is int and -(1 << 63) <= hashed < 1 << 63, "table", row)
+    parts = [_list("table", piece, 2) for piece in _list("table", pieces)]
+    workers = [_whole("table", worker, 0, n_workers - 1) for worker, _ in parts]
+    shares = _numbers("table", [share for _, share in parts])
+    is_whole = abs(sum(shares) - 1.0) < 1e-6 and len(set(workers)) == len(workers)
+    _require(is_whole, "table", row)
+    (load,) = _numbers("table", [load])
+    return PlannedKey(hashed, load, tuple(map(Piece, workers, shares)), name)
+
+
+def _made(value: Any) -> Made:
+    _require(isinstance(value, dict) and set(value) == set(Made._fields), "made", value)
+    texts = {name: tuple(_list("made", value[name])) for name in ("key", "types")}
+    _whole("made", value["seed"], 0, LARGEST_SEED)
+    _numbers("made", [value["tolerance"], value["per_key"]])
+    weight = "" if value["weight"] is None else value["weight"]
+    are_texts = all(isinstance(one, str) for one in (*texts["key"], *texts["types"], weight))
+    is_right = are_texts and type(value["untrusted"]) is bool
+    _require(is_right and value["counted"] in ("exact", "sample"), "made", value)
+    return Made(**value | texts)
 
 
 @dataclass(frozen=True)
@@ -169,29 +143,14 @@ class KeyPlan:
 
     The table has the keys that do not stay whole in the bucket of their hash. All others go by a
     seeded hash: a key to its bucket, and the bucket to its worker.
-
-    Parameters
-    ----------
-    n_workers, capacities
-        The workers, and their relative speeds if they differ.
-    table
-        The keys that are listed, the heaviest first.
-    homes
-        The worker of each bucket.
-    loads
-        The load of each worker: records, or the sum of their weights.
-    n_keys
-        How many keys were counted; of a sample, those that were seen.
-    made
-        How the plan was made.
     """
 
     n_workers: int
-    capacities: tuple[float, ...] | None
-    table: tuple[PlannedKey, ...] = field(repr=False)
-    homes: tuple[int, ...] = field(repr=False)
-    loads: tuple[float, ...] = field(repr=False)
-    n_keys: int
+    capacities: tuple[float, ...] | None  # relative speeds of the workers, if they differ
+    table: tuple[PlannedKey, ...] = field(repr=False)  # listed keys, the heaviest first
+    homes: tuple[int, ...] = field(repr=False)  # the worker of each bucket
+    loads: tuple[float, ...] = field(repr=False)  # of each worker: records, or their weights
+    n_keys: int  # that were counted; of a sample, those that were seen
     made: Made
 
     @property
@@ -218,10 +177,24 @@ class KeyPlan:
     @classmethod
     def load(cls: type[Plan], path: str | Path) -> Plan:
         """Read a plan that `save` wrote; raise ValueError if the file is something else."""
-        return cls(**read(path))
+        place, found = read_fields(path, _FORMAT)
+        fields = dict.fromkeys(field.name for field in dataclasses.fields(KeyPlan)) | found
+        try:
+            n = _whole("n_workers", fields["n_workers"], 1, MOST_WORKERS)
+            speeds = fields["capacities"]
+            speeds = None if speeds is None else _numbers("capacities", speeds, n)
+            table = tuple(_planned_key(row, n) for row in _list("table", fields["table"]))
+            hashes = {key.hashed for key in table}
+            _require(len(hashes) == len(table), "table", "a key twice")
+            homes = tuple(_whole("homes", one, 0, n - 1) for one in _list("homes", fields["homes"]))
+            _require(bool(homes), "homes", [])
+            loads = _numbers("loads", fields["loads"], n)
+            n_keys = _whole("n_keys", fields["n_keys"], 0, 1 << 62)
+            return cls(n, speeds, table, homes, loads, n_keys, _made(fields["made"]))
+        except ValueError as error:
+            raise ValueError(f"path: {place} is damaged: {error}") from None
 
     def __str__(self) -> str:
-        """Return the plan as a table: what was counted, and the keys that are listed."""
         is_exact = self.made.counted == "exact"
         how, least = ("all records", "") if is_exact else ("a sample", "at least ")
         unit = "records" if self.made.weight is None else f"of {self.made.weight}"
@@ -260,21 +233,15 @@ def plan_of(
     names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of the plan that a packing is; `names` are those of the counted keys."""
-    hashes = counts.hashes.view(np.int64)
+    hashes, loads = counts.hashes.view(np.int64).tolist(), counts.loads.tolist()
     table = [
-        PlannedKey(
-            int(hashes[key]),
-            float(counts.loads[key]),
-            pieces,
-            None if names is None else names[key],
-        )
+        PlannedKey(hashes[key], loads[key], pieces, None if names is None else names[key])
         for key, pieces in packed.placed
     ]
-    table.sort(key=lambda key: (-key.load, key.hashed))
     return {
         "n_workers": packed.loads.size,
         "capacities": None if capacities is None else tuple(map(float, capacities)),
-        "table": tuple(table),
+        "table": tuple(sorted(table, key=lambda key: (-key.load, key.hashed))),
         "homes": tuple(packed.homes.tolist()),
         "loads": tuple(packed.loads.tolist()),
         "n_keys": counts.n_keys,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +28,6 @@ _MOST_LISTED = 1 << 14
 _LEAST_LISTED = 2
 #: Relative error of sums of loads.
 _ROUNDING = 1e-9
-#: Part of a fair share below which a piece is left to the worker before.
-_SLIVER = 1e-9
 
 
 class KeyCounts(NamedTuple):
@@ -52,8 +49,7 @@ class Piece(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
+class Packed(NamedTuple):
     """Where the buckets and the listed keys go, and the loads that follow."""
 
     homes: Workers
@@ -116,19 +112,21 @@ def pack(
     homes, the latter is returned. With `whole_keys`, no key is split, and a key that is too heavy
     for one worker is on one worker nevertheless.
     """
+    work = _Work(counts, n_workers, capacities, whole_keys)
+    largest = work.limits(tolerance).max()
+    # Splits without which keys that are heavier than any worker cannot be placed.
+    giants = counts.loads[counts.loads > largest]
+    n_needed = (np.ceil(giants / largest) - 1).sum() if giants.size else 0
+    tried: list[tuple[float, int, Packed]] = []
     # Records of split keys are dealt at random. So half of the tolerance is left to chance, unless
     # that takes more splits.
-    works = [
-        _Work(counts, n_workers, capacities, allowed, whole_keys)
-        for allowed in (tolerance / 2, tolerance)
-    ]
-    tried: list[Packed] = []
-    for work, at_home in itertools.product(works, (True, False)):
-        tried.append(work.packed(at_home=at_home))
-        is_even = imbalance(tried[-1].loads, capacities) <= tolerance
-        if is_even and tried[-1].n_splits <= works[-1].n_needed:
-            return tried[-1]
-    return min(tried, key=works[-1].badness)
+    for allowed, at_home in itertools.product((tolerance / 2, tolerance), (True, False)):
+        packed = work.packed(allowed, at_home=at_home)
+        excess = imbalance(packed.loads, capacities) - tolerance
+        if excess <= 0 and packed.n_splits <= n_needed:
+            return packed
+        tried.append((max(excess - _ROUNDING, 0.0), packed.n_splits, packed))
+    return min(tried, key=lambda one: one[:2])[2]
 
 
 class _Work:
@@ -139,50 +137,42 @@ class _Work:
         counts: KeyCounts,
         n_workers: int,
         capacities: Sequence[float] | None,
-        tolerance: float,
         whole_keys: bool,
     ) -> None:
         speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
         self.total = float(counts.buckets.sum())
-        self.capacities, self.tolerance, self.whole_keys = capacities, tolerance, whole_keys
         self.fair: Floats = self.total * speeds / speeds.sum()
-        self.limits: Floats = self.fair * (1.0 + tolerance) + _ROUNDING * self.total
+        self.whole_keys, self.loads = whole_keys, counts.loads
         self.homes = first_homes(n_workers, capacities)
-        self.loads = counts.loads
         self.bucket = buckets_of(counts.hashes, self.homes.size)
-        most = float(self.fair.max())
-        order = np.lexsort((counts.hashes, -counts.loads))
-        is_heavy = counts.loads[order] >= max(most * _LIGHT, np.nextafter(0, 1))
-        self.heavy, self.light = order[is_heavy].tolist(), order[~is_heavy]
-        listed = np.bincount(self.bucket[self.heavy], counts.loads[self.heavy], self.homes.size)
+        order = np.lexsort((counts.hashes, -self.loads))
+        least = max(float(self.fair.max()) * _LIGHT, np.nextafter(0, 1))
+        is_heavy = self.loads[order] >= least
+        self.heavy, self.light = order[is_heavy].tolist(), order[~is_heavy].tolist()
+        listed = np.bincount(self.bucket[self.heavy], self.loads[self.heavy], self.homes.size)
         self.rests: Floats = np.maximum(counts.buckets - listed, 0.0)
-        # Splits without which keys that are heavier than any worker cannot be placed.
-        giants = counts.loads[counts.loads > self.limits.max()]
-        self.n_needed = int((np.ceil(giants / self.limits.max()) - 1).sum()) if giants.size else 0
 
-    def badness(self, packed: Packed) -> tuple[float, int]:
-        """Return what is bad about a packing: beyond the tolerance, then its splits."""
-        found = imbalance(packed.loads, self.capacities)
-        return max(found - self.tolerance - _ROUNDING, 0.0), packed.n_splits
+    def limits(self, tolerance: float) -> Floats:
+        return self.fair * (1.0 + tolerance) + _ROUNDING * self.total
 
-    def packed(self, *, at_home: bool) -> Packed:
+    def packed(self, tolerance: float, *, at_home: bool) -> Packed:
         """Return the packing; `at_home`: a heavy key stays at home where there is room."""
-        rooms = _Rooms(self.fair, np.zeros(self.fair.size))
+        rooms = _Rooms(self.fair, self.limits(tolerance))
         placed: dict[int, tuple[Piece, ...]] = {}
         for key in self.heavy:
-            home = int(self.homes[self.bucket[key]])
-            fits = rooms.loads[home] + self.loads[key] <= self.fair[home]
-            if at_home and fits:
-                rooms.loads[home] += self.loads[key]
+            home, load = int(self.homes[self.bucket[key]]), float(self.loads[key])
+            if at_home and rooms.loads[home] + load <= self.fair[home]:
+                rooms.loads[home] += load
                 placed[key] = (Piece(home, 1.0),)
             else:
-                placed[key] = self._placed(float(self.loads[key]), rooms)
+                placed[key] = self._placed(load, rooms)
         homes = self._new_homes(rooms)
         self._move_light_keys(homes, rooms, placed)
-        table = []
-        for key, pieces in placed.items():
-            if pieces != (Piece(int(homes[self.bucket[key]]), 1.0),):
-                table.append((key, pieces))
+        table = [
+            (key, pieces)
+            for key, pieces in placed.items()
+            if pieces != (Piece(int(homes[self.bucket[key]]), 1.0),)
+        ]
         return Packed(homes, tuple(table), rooms.loads)
 
     def _placed(self, load: float, rooms: _Rooms) -> tuple[Piece, ...]:
@@ -192,8 +182,8 @@ class _Work:
         while left > 0:
             worker = rooms.most()
             part = float(self.fair[worker] - rooms.loads[worker])
-            fits = rooms.loads[worker] + left <= self.limits[worker]
-            if fits or self.whole_keys or left - part <= _ROUNDING * load or part <= 0:
+            is_last = self.whole_keys or rooms.fits(worker, left) or part <= 0
+            if is_last or left - part <= _ROUNDING * load:
                 part = left
             rooms.add(worker, part)
             pieces[worker] = pieces.get(worker, 0.0) + part / load
@@ -205,9 +195,9 @@ class _Work:
         homes: Workers = self.homes.copy()
         rooms.loads += np.bincount(homes, self.rests, self.fair.size)
         moving = []
-        for bucket in np.lexsort((np.arange(homes.size), -self.rests)).tolist():
+        for bucket in np.argsort(-self.rests, kind="stable").tolist():
             home = homes[bucket]
-            if rooms.loads[home] > self.limits[home] and self.rests[bucket] > 0:
+            if not rooms.fits(home) and self.rests[bucket] > 0:
                 rooms.loads[home] -= self.rests[bucket]
                 moving.append(bucket)
         for bucket in moving:
@@ -219,13 +209,12 @@ class _Work:
         self, homes: Workers, rooms: _Rooms, placed: dict[int, tuple[Piece, ...]]
     ) -> None:
         """Move light keys from workers that have too much to where they fit."""
-        if not (rooms.loads > self.limits).any():
+        if not (rooms.loads > rooms.limits).any():
             return
-        for key in self.light.tolist():
+        for key in self.light:
             home, load = int(homes[self.bucket[key]]), float(self.loads[key])
             worker = rooms.most()
-            is_over = load > 0 and rooms.loads[home] > self.limits[home]
-            if is_over and rooms.loads[worker] + load <= self.limits[worker]:
+            if load > 0 and not rooms.fits(home) and rooms.fits(worker, load):
                 rooms.add(home, -load)
                 rooms.add(worker, load)
                 placed[key] = (Piece(worker, 1.0),)
@@ -234,11 +223,14 @@ class _Work:
 class _Rooms:
     """The loads of the workers, and the worker that is farthest below its fair share."""
 
-    def __init__(self, fair: Floats, loads: Floats) -> None:
-        self.fair, self.loads = fair, loads
+    def __init__(self, fair: Floats, limits: Floats) -> None:
+        self.fair, self.limits, self.loads = fair, limits, np.zeros(fair.size)
         able: list[int] = np.flatnonzero(fair > 0).tolist() or [0]
-        self._heap = [(-float(fair[worker] - loads[worker]), worker) for worker in able]
+        self._heap = [(-float(fair[worker]), worker) for worker in able]
         heapq.heapify(self._heap)
+
+    def fits(self, worker: int, load: float = 0.0) -> bool:
+        return bool(self.loads[worker] + load <= self.limits[worker])
 
     def add(self, worker: int, load: float) -> None:
         self.loads[worker] += load

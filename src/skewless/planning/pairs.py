@@ -49,20 +49,12 @@ WITHOUT_PAIRS = ("semi", "anti")
 
 
 class PairCounts(NamedTuple):
-    """What was counted: the rows of the heaviest keys, and the load of all keys by their home.
+    """What was counted: the rows of the heaviest keys, and the load of all keys by their home."""
 
-    Parameters
-    ----------
-    hashes, left, right
-        The heaviest keys, and how many rows of the left and of the right side each has.
-    buckets
-        The load of all keys of each bucket of hashes; the heaviest ones included.
-    """
-
-    hashes: Keys
-    left: Floats
+    hashes: Keys  # of the heaviest keys
+    left: Floats  # how many rows of the left side each has
     right: Floats
-    buckets: Floats
+    buckets: Floats  # the load of all keys of each bucket of hashes; the heaviest ones included
 
 
 class Grid(NamedTuple):
@@ -118,19 +110,14 @@ def place_cells(counts: PairCounts, n_workers: int, how: str) -> Placed:
     loads = load_of(counts.left, counts.right, how)
     places = buckets_of(counts.hashes, counts.buckets.size)
     light = np.maximum(counts.buckets - np.bincount(places, loads, counts.buckets.size), 0.0)
-    best = None
+    tried: list[Placed] = []
     for part in _PARTS:
-        shapes = [
-            _shape(float(left), float(right), max(math.ceil(load / (part * fair)), 1), how)
-            for left, right, load in zip(counts.left, counts.right, loads, strict=True)
-        ]
-        found = _placed(counts, shapes, light, n_workers, how)
-        if best is None or found.loads.max() < best.loads.max():
-            best = found
-        if best.loads.max() <= (1 + _TOLERANCE) * fair:
+        cells = np.maximum(np.ceil(loads / (part * fair)), 1).astype(int).tolist()
+        rows = zip(counts.left.tolist(), counts.right.tolist(), cells, strict=True)
+        tried.append(_placed(counts, [_shape(*key, how) for key in rows], light, n_workers, how))
+        if tried[-1].loads.max() <= (1 + _TOLERANCE) * fair:
             break
-    assert best is not None
-    return best
+    return min(tried, key=lambda placed: placed.loads.max())
 
 
 def _placed(
@@ -147,12 +134,8 @@ def _placed(
     hashes = (counts.hashes.view(np.int64)[keys] + numbers).view(np.uint64)
     places = buckets_of(hashes, light.size)
     buckets = light + np.bincount(places, of_cells, light.size)
-    packed = pack(
-        KeyCounts(hashes, of_cells, buckets, keys.size),
-        n_workers,
-        tolerance=_TOLERANCE,
-        whole_keys=True,
-    )
+    cells = KeyCounts(hashes, of_cells, buckets, keys.size)
+    packed = pack(cells, n_workers, tolerance=_TOLERANCE, whole_keys=True)
     workers = packed.homes[places]
     for cell, pieces in packed.placed:
         workers[cell] = pieces[0].worker

@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 
 from skewless import metrics
 from skewless.diagnosis.advice import HotKey
-from skewless.spark.diagnosis.applying import HotKeys
-from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
+from skewless.spark.diagnosis.hot_keys import HotKeys, hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.routing.route import route
 
 FEW = ["pkg", "cascade"]  # each strategy has kernels to compile

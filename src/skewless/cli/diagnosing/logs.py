@@ -20,8 +20,8 @@ from skewless.plumbing.text_tables import seconds_text
 
 if TYPE_CHECKING:
     from skewless.diagnosis.application import Application
+    from skewless.diagnosis.replay import WhatIf
     from skewless.diagnosis.stragglers import Straggler
-    from skewless.diagnosis.what_if import WhatIf
 
 _LISTED = 10
 _LITTLE = 0.05  # of the time of a stage
@@ -52,9 +52,9 @@ def log(
         with needing_bokeh():
             from skewless.dashboard.diagnose_pages import write_replay_page
     from skewless.diagnosis.event_log import is_compacted, read_events
+    from skewless.diagnosis.replay import what_if
     from skewless.diagnosis.stages import summarise
     from skewless.diagnosis.stragglers import find_stragglers
-    from skewless.diagnosis.what_if import what_if
 
     with refusing_bad_input():
         if not slow > 1.0:

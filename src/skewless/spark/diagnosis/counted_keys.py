@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import numpy as np
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from skewless.arrays import Keys
@@ -35,19 +35,9 @@ def count_on_spark(
 ) -> CountedKeys:
     """Return the counts; it reads the key columns of the records four times.
 
-    Records are in the order of their files' names and of their places in the files, as without
-    Spark.
-
-    Parameters
-    ----------
-    records
-        Records with the columns `FILE`, `BEGIN` and `ROW`.
-    key
-        The columns of the key.
-    n_workers
-        The number of workers that share the load.
-    beginning
-        The number of first records whose keys are returned: 16 bytes each on the driver.
+    `records` have the columns `FILE`, `BEGIN` and `ROW`. They are in the order of their files'
+    names and of their places in the files, as without Spark. Of the first ones, `beginning` of
+    them, the keys are returned: 16 bytes each on the driver.
     """
     columns = [F.col(quoted(name)) for name in key]
     hashed = records.select(F.xxhash64(*columns).alias(_HASH), *columns, FILE, BEGIN, ROW)
@@ -79,14 +69,16 @@ def count_on_spark(
 def _offsets(hashed: DataFrame) -> tuple[DataFrame, int]:
     """Return how many records come before each part of a file, and how many there are in all."""
     found = hashed.groupBy(FILE, BEGIN).agg(F.min(ROW).alias(_FIRST), F.count("*").alias(_N))
-    rows = sorted(found.collect(), key=lambda row: (_path(row[FILE]), row[BEGIN]))
-    before = 0
-    offsets = []
-    for row in rows:
+    before, offsets = 0, []
+    for row in sorted(found.collect(), key=_place):
         offsets.append((row[FILE], row[BEGIN], before - row[_FIRST]))
         before += row[_N]
     schema = f"`{FILE}` string, `{BEGIN}` bigint, `{_FIRST}` bigint"
     return hashed.sparkSession.createDataFrame(offsets, schema), before
+
+
+def _place(row: Row) -> tuple[PurePosixPath, int]:
+    return PurePosixPath(unquote(row[FILE])), row[BEGIN]
 
 
 def _placed(hashed: DataFrame, offsets: DataFrame) -> DataFrame:
@@ -101,11 +93,11 @@ def _tops(placed: DataFrame, size: int, least: float) -> tuple[tuple[int, ...], 
     counts = placed.groupBy(part, _HASH).agg(F.count("*").alias(_N))
     rank = F.row_number().over(Window.partitionBy(_PART).orderBy(*_heaviest_first()))
     rows = counts.withColumn(_RANK, rank).where(F.col(_RANK) <= TOP).collect()
-    found: dict[int, list[tuple[int, int]]] = {row[_PART]: [] for row in rows}
-    for row in rows:
+    tops: dict[int, list[int]] = {row[_PART]: [] for row in rows}
+    for row in sorted(rows, key=lambda row: row[_RANK]):
         if row[_N] >= least:
-            found[row[_PART]].append((row[_RANK], _unsigned(row[_HASH])))
-    return tuple(tuple(key for _, key in sorted(found[part])) for part in sorted(found))
+            tops[row[_PART]].append(_unsigned(row[_HASH]))
+    return tuple(tuple(tops[part]) for part in sorted(tops))
 
 
 def _beginning(placed: DataFrame, n: int) -> Keys:
@@ -123,7 +115,3 @@ def _heaviest_first() -> list[Column]:
 
 def _unsigned(number: int) -> int:
     return number % (1 << 64)
-
-
-def _path(address: str) -> PurePosixPath:
-    return PurePosixPath(unquote(address))

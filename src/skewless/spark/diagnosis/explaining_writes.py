@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from skewless.diagnosis.writes import advice, is_routed, shuffles_of
+from skewless.diagnosis.writes import advice, is_ours, shuffles_of
 from skewless.plumbing.arguments import shown
 from skewless.spark.records import Records, first_line
 from skewless.spark.routing.planned.inputs import physical_plan
@@ -22,30 +22,15 @@ _OPTIMIZED_SETTING = "spark.databricks.delta.optimizeWrite.enabled"
 
 @dataclass(frozen=True)
 class ExplainedWrite:
-    """How a DataFrame is written into a table.
-
-    Parameters
-    ----------
-    table
-        The name of the table.
-    write
-        The operator that writes, as Spark's plan has it.
-    is_routed
-        Whether `route`, or another function of skewless, chose the partition of each row.
-    exchange
-        The shuffle that the table adds; None: it adds none.
-    remedy
-        What to set so that the table adds none.
-    """
+    """How a DataFrame is written into a table."""
 
     table: str
-    write: str
-    is_routed: bool
-    exchange: str | None = None
-    remedy: str | None = None
+    write: str  # the operator that writes, as Spark's plan has it
+    is_routed: bool  # whether skewless chose the partition of each row
+    exchange: str | None = None  # the shuffle that the table adds, if it adds one
+    remedy: str | None = None  # what to set so that it adds none
 
     def __str__(self) -> str:
-        """Return the same as text for people."""
         if self.exchange is None:
             kept = "as route sent them" if self.is_routed else "as they are; they were not routed"
             return f"{self.table}: the rows are written {kept}"
@@ -82,30 +67,24 @@ def explain_write(df: DataFrame, table: str) -> ExplainedWrite:
             "df must be a batch DataFrame: explain one with the same columns and route"
         )
     spark = df.sparkSession
-    if not isinstance(table, str) or not _exists(spark, table):
+    try:
+        exists = isinstance(table, str) and spark.catalog.tableExists(table)
+    except PySparkException:  # not a name, or of a catalog that there is not
+        exists = False
+    if not exists:
         raise ValueError(f"table must be the name of a table that exists, not {shown(table)}")
-    own_lines = physical_plan(df).splitlines()
-    routed = is_routed(own_lines)
-    lines = _plan(spark, df, table).splitlines()
-    write, exchanges = shuffles_of(lines)
-    if exchanges and not is_routed(lines):
-        own = shuffles_of(own_lines)[1]
-        if len(exchanges) > len(own) or routed:
-            return ExplainedWrite(table, write, routed, exchanges[0], advice(write))
+    _, own = shuffles_of(physical_plan(df).splitlines())
+    write, exchanges = shuffles_of(_plan(spark, df, table).splitlines())
+    routed = is_ours(own)
+    is_more = len(exchanges) > len(own) or (routed and bool(exchanges))
+    if is_more and not is_ours(exchanges):
+        return ExplainedWrite(table, write, routed, exchanges[0], advice(write))
     if "delta" in write.lower() and _optimizes(spark, table):
         return ExplainedWrite(table, write, routed, "Delta's optimized writes", advice("delta"))
     return ExplainedWrite(table, write, routed)
 
 
-def _exists(spark: SparkSession, table: str) -> bool:
-    try:
-        return spark.catalog.tableExists(table)
-    except PySparkException:  # not a name, or of a catalog that there is not
-        return False
-
-
 def _plan(spark: SparkSession, df: DataFrame, table: str) -> str:
-    """Return the physical plan of the write, as text."""
     view = f"skewless_{uuid.uuid4().hex}"
     df.createTempView(view)
     try:

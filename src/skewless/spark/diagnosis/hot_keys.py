@@ -6,6 +6,8 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,21 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from skewless.arrays import Keys
+from skewless.diagnosis import advice, ways
 from skewless.diagnosis.advice import HotKey
 from skewless.diagnosis.costs import given_costs
-from skewless.diagnosis.job import Job, SampledKeys
-from skewless.diagnosis.ways import chosen_strategies, predict
+from skewless.diagnosis.ways import Job, SampledKeys, chosen_strategies, predict
+from skewless.kernels.hashing import keyed, seed_array
+from skewless.planning.packing import KeyCounts, Packed, Piece, buckets_of, first_homes
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
-from skewless.spark.diagnosis.applying import HotKeys
+from skewless.spark.columns import quoted
 from skewless.spark.diagnosis.measuring import Work, measure
 from skewless.spark.key_texts import key_text
 from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing.arguments import given_workers, number_of_workers
+from skewless.spark.routing.planned.placing import dealing, placed
+from skewless.spark.routing.planned.plan_keys import is_whole, made_plan
+from skewless.spark.routing.route import require_new, route
 from skewless.spark.worker_python import is_local
 from skewless.strategy import AnyStrategy
 
@@ -38,6 +45,77 @@ _BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _TIMES = T.DateType | T.TimestampType | T.TimestampNTZType
 _COUNTED_AS_THEY_ARE = T.NumericType | T.BooleanType | T.StringType | _TIMES
 _LOGGER = logging.getLogger("skewless")
+
+
+@dataclass(frozen=True)
+class HotKeys(advice.HotKeys):
+    """The heaviest keys, heaviest first, and what each way of partitioning would do about them."""
+
+    key: Key = field(default=(), compare=False, repr=False)
+    seed: int = 0
+
+    def apply(
+        self, df: DataFrame, *, whole_keys: bool = False, column: str = "worker"
+    ) -> DataFrame:
+        """Return `df` partitioned in the way that is predicted to be the fastest.
+
+        The columns are the same whatever is chosen: those of `df`, and the worker. Without costs,
+        a skewed job is planned, and another one is hashed. If the fastest is to leave the
+        partitions as they are, the worker is the number of the partition.
+
+        Parameters
+        ----------
+        df
+            The records, or similar ones with the same key.
+        whole_keys
+            Whether only ways that keep each key on one worker are admitted.
+        column
+            The name of the new column.
+        """
+        records = Records.of(df).by(self.key)
+        require_new(text(column, "column"), records)
+        name = self.best(whole_keys=is_whole(whole_keys)).strategy
+        base, _, number = name.rpartition("-")
+        n, seed, key = self.workers, self.seed, records.key.columns
+        assert n is not None  # predictions are for a number of workers
+        if name == ways.LOCAL:
+            return df.withColumn(column, F.spark_partition_id())
+        if name in (ways.PLAN, ways.WHOLE_PLAN):
+            per_key = self.costs.pair_in_records if self.costs else 0.0
+            is_kept = name == ways.WHOLE_PLAN
+            plan = made_plan(records, n, seed, per_key=per_key, whole_keys=is_kept)
+            return placed(records, plan, column)
+        if base == ways.HOT_SALT:
+            salts = partial(_salted, n_workers=n, n_salts=int(number), seed=seed)
+            return placed(records, made_plan(records, n, seed, packing=salts), column)
+        if name == ways.BASELINE:
+            hashed = F.hash(*key)
+        elif name == ways.ROUND_ROBIN:
+            hashed = dealing(records, seed)
+        elif base == ways.SALT:
+            salt = F.pmod(dealing(records, seed), F.lit(int(number)).cast("bigint"))
+            hashed = F.hash(*key, salt)
+        else:
+            return route(df, list(key), strategy=name, workers=n, seed=seed, column=column)
+        worker = F.pmod(hashed, F.lit(n)).cast("int")  # as Spark's own partitioning
+        return df.withColumn(column, worker).repartitionById(n, F.col(quoted(column)))
+
+
+def _salted(counts: KeyCounts, n_workers: int, n_salts: int, seed: int) -> Packed:
+    """Return a packing that deals hot keys to the workers of their salts, and leaves all others."""
+    homes = first_homes(n_workers)
+    loads = np.bincount(homes, counts.buckets, n_workers).astype(np.float64)
+    places = homes[buckets_of(counts.hashes, homes.size)]
+    salts, salted = np.arange(n_salts, dtype=np.uint64), np.empty(n_salts, np.uint64)
+    placed_keys = []
+    for key in np.flatnonzero(counts.loads > ways.HOT * counts.buckets.sum() / n_workers).tolist():
+        keyed(np.repeat(counts.hashes[key], n_salts), salts, seed_array(seed, 2), salted)
+        workers, each = np.unique(salted % np.uint64(n_workers), return_counts=True)
+        shares = each / n_salts
+        placed_keys.append((key, tuple(map(Piece, workers.tolist(), shares.tolist()))))
+        loads[places[key]] -= counts.loads[key]
+        loads[workers] += shares * counts.loads[key]
+    return Packed(homes, tuple(placed_keys), loads)
 
 
 def hot_keys(
@@ -128,14 +206,13 @@ def hot_keys(
     by = records.by(key).key
     columns = by.grouped
     batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
-    # For Spark, 0 and less mean no limit.
-    batch_size = batch_size if batch_size > 0 else LARGEST
+    batch_size = batch_size if batch_size > 0 else LARGEST  # for Spark, 0 and less mean no limit
     if work is not None:
         costs = measure(df, F.xxhash64(*columns), work, batch_size)
-    counted = df.agg(*_counts(by, top)).first()
-    assert counted is not None  # a global aggregate has one row
-    n_records, heaviest = _read_counts(counted.asDict())
+    (counted,) = df.agg(*_counts(by, top)).collect()
+    n_records, heaviest = _read_counts(counted)
     keys = _sample(df, columns, n_records, n_workers, sample, seeded)
+    is_too_heavy = np.bincount(keys.distinct[1]) > keys.n_records / n_workers
     job = Job(keys, n_workers, n_slots, n_records, costs, seeded, batch_size)
     return HotKeys(
         records=n_records,
@@ -146,7 +223,7 @@ def hot_keys(
         slots=n_slots,
         partitions=len(keys.partitions or ()),
         costs=costs,
-        n_too_heavy=keys.n_above(keys.n_records / n_workers),
+        n_too_heavy=int(is_too_heavy.sum()),
         key=key,
         seed=seeded,
     )
@@ -214,8 +291,7 @@ def observed_hot_keys(
     if name not in found:
         names = ", ".join(found) or "none"
         raise ValueError(f"name: the query has no observation {name!r}; it has: {names}")
-    row = found[name]
-    n_records, heaviest = _read_counts(row.asDict() if isinstance(row, T.Row) else row)
+    n_records, heaviest = _read_counts(found[name])
     return HotKeys(records=n_records, keys=heaviest, workers=workers)
 
 
@@ -228,30 +304,23 @@ def _counts(key: GroupingKey, top: int) -> list[Column]:
         name, item = _TOP_JSON, F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})
     heaviest = F.call_function("approx_top_k", item, F.lit(top))
     if name == _TOP and isinstance(kind, _TIMES):  # Python has no dates beyond the year 9999
-
-        def with_text(one: Column) -> Column:
-            key = one.getField("item").cast("string")
-            return F.struct(key.alias("item"), one.getField("count").alias("count"))
-
-        heaviest = F.transform(heaviest, with_text)
+        heaviest = F.transform(
+            heaviest, lambda one: one.withField("item", one.getField("item").cast("string"))
+        )
     return [F.count(F.lit(1)).alias(_RECORDS), heaviest.alias(name)]
 
 
-def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:
-    n_records = int(found[_RECORDS])
-    is_json = _TOP_JSON in found
-    rows = found[_TOP_JSON if is_json else _TOP]
-    rows = [row.asDict() if isinstance(row, T.Row) else row for row in rows]
-    # Progress in JSON leaves out nulls.
-    counts = [(_text(row.get("item"), is_json), int(row["count"])) for row in rows]
+def _read_counts(row: Any) -> tuple[int, tuple[HotKey, ...]]:
+    found = row.asDict(recursive=True) if isinstance(row, T.Row) else row
+    n_records, is_json = int(found[_RECORDS]), _TOP_JSON in found
+    counts = []
+    for one in found[_TOP_JSON if is_json else _TOP]:
+        item = one.get("item")  # progress in JSON leaves out nulls
+        # Numbers stay as they are written: a decimal may have more digits than a float.
+        parts = json.loads(item, parse_float=str).values() if is_json else [item]
+        counts.append((key_text(parts), int(one["count"])))  # as the workers' reports spell it
     counts.sort(key=lambda pair: (-pair[1], pair[0]))
     return n_records, tuple(HotKey(key, count, count / n_records) for key, count in counts)
-
-
-def _text(item: Any, is_json: bool) -> str:
-    """Return a key as the workers' reports spell it."""
-    # Numbers stay as they are written: a decimal may have more digits than a float.
-    return key_text(json.loads(item, parse_float=str).values() if is_json else [item])
 
 
 def _sample(
@@ -273,15 +342,13 @@ def _sample(
 
 
 def _slots(df: DataFrame, slots: object) -> int:
-    """Return how many tasks run at the same time."""
     if slots is not None:
         return whole(slots, "slots", least=1, most=MOST_WORKERS)
     try:
         context = df.sparkSession.sparkContext
     except PySparkException:  # Spark Connect has no context: use a setting instead
         return whole(df.sparkSession.conf.get("spark.sql.shuffle.partitions"), "slots", least=1)
-    n_slots = int(context.defaultParallelism)
-    n_cores = _cores()
+    n_slots, n_cores = int(context.defaultParallelism), _cores()
     if is_local(context.master or "") and n_slots > n_cores:
         _LOGGER.warning(
             "hot_keys: this session runs %d tasks at the same time on %d cores, so they take "

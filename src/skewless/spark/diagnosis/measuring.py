@@ -48,23 +48,13 @@ _SMALL_BATCH = 50
 
 
 class Times(NamedTuple):
-    """The seconds and records of the long runs, minus those of a run of one record.
+    """The seconds and records of the long runs, minus those of a run of one record."""
 
-    Parameters
-    ----------
-    many_records, many_seconds
-        Of the run in which each record has another key.
-    few_records, few_seconds
-        Of the run with few keys, whose records are repeated.
-    differs
-        By how many seconds runs of one record differ: smaller differences are noise.
-    """
-
-    many_records: int
+    many_records: int  # of the run in which each record has another key
     many_seconds: float
-    few_records: int
+    few_records: int  # of the run with few keys, whose records are repeated
     few_seconds: float
-    differs: float
+    differs: float  # seconds by which runs of one record differ: smaller differences are noise
 
 
 _KINDS = (pa.int64(), pa.float64(), pa.int64(), pa.float64(), pa.float64())
@@ -72,19 +62,10 @@ _TIMES = pa.schema(list(zip(Times._fields, _KINDS, strict=True)))
 
 
 def time_work(work: Work, light: pa.Table, heavy: pa.Table, batch_size: int) -> Times:
-    """Return the times of `work`.
+    """Return the times of `work`, to which Spark hands `batch_size` records at a time.
 
-    Parameters
-    ----------
-    work
-        The function.
-    light
-        Records with different keys. Each is used in one run only: a function may keep what it has
-        loaded for a key.
-    heavy
-        Records of few keys, none of which is in `light`.
-    batch_size
-        Records that Spark hands to the function at a time.
+    The records of `light` have different keys. Each is used in one run only: a function may keep
+    what it has loaded for a key. `heavy` has records of few keys, none of which is in `light`.
     """
     if not heavy.num_rows:
         return Times(0, 0.0, 0, 0.0, 0.0)
@@ -96,9 +77,8 @@ def time_work(work: Work, light: pa.Table, heavy: pa.Table, batch_size: int) -> 
     n_alone = N_ALONE if light.num_rows >= 2 * N_PROBED else 1
     alone: list[float] = []
     for number in range(1, 1 + n_alone):
-        alone.append(_timed(work, single.slice(min(number, single.num_rows - 1), 1), 1))
-        if sum(alone) > PATIENCE_S:
-            break
+        if sum(alone) <= PATIENCE_S:
+            alone.append(_timed(work, single.slice(min(number, single.num_rows - 1), 1), 1))
     set_up, differs = statistics.median(alone), max(alone) - min(alone)
     each = set_up  # of a record with its key: no more than that
     many = light.slice(1 + n_alone)
@@ -117,7 +97,6 @@ def time_work(work: Work, light: pa.Table, heavy: pa.Table, batch_size: int) -> 
 
 
 def _timed(work: Work, table: pa.Table, batch_size: int) -> float:
-    """Return how long `work` takes on a table."""
     batches = table.combine_chunks().to_batches(max_chunksize=batch_size)
     begin = time.perf_counter()
     for _ in work(iter(batches)):
@@ -134,8 +113,9 @@ def _timed_for_a_while(
     record is expected to take. It bounds the records that a function gets if it reads all batches
     before it begins.
     """
-    most = _MOST_RECORDS
-    most = min(most, max(table.num_rows, _MOST_BYTES * table.num_rows // max(1, table.nbytes)))
+    most = min(
+        _MOST_RECORDS, max(table.num_rows, _MOST_BYTES * table.num_rows // max(1, table.nbytes))
+    )
     if each > 0.0:
         most = min(most, max(_LEAST_RECORDS, int(PATIENCE_S / each)))
     repeated = pa.concat_tables([table] * -(-most // table.num_rows))
@@ -149,8 +129,8 @@ def _timed_for_a_while(
             size = min(size, most - given)
             batches = repeated.slice(given, size).combine_chunks().to_batches()
             given += size
-            outside += time.perf_counter() - asked
             handed = time.perf_counter()
+            outside += handed - asked
             yield from batches
             now = time.perf_counter()
             left = PATIENCE_S - (now - begin)
@@ -230,10 +210,9 @@ def _timing(work: Work, batch_size: int) -> Any:
     """Return a function for `mapInArrow` that times `work` on the tables of each row."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                light, heavy = (pa.ipc.open_stream(row[name]).read_all() for name in row)
-                times = time_work(work, light, heavy, batch_size)
-                yield pa.RecordBatch.from_pylist([times._asdict()], _TIMES)
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            light, heavy = (pa.ipc.open_stream(row[name]).read_all() for name in row)
+            times = time_work(work, light, heavy, batch_size)
+            yield pa.RecordBatch.from_pylist([times._asdict()], _TIMES)
 
     return run
