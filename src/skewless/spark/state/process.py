@@ -165,20 +165,8 @@ def process(
 
     A stream needs `ledger=` as well, the folder that holds the states.
     """
-    placement = Placement(
-        strategy=strategy,
-        workers=workers,
-        max_workers=max_workers,
-        capacities=capacities,
-        interval=interval,
-        window=window,
-        cost=cost,
-        seed=seed,
-        ledger=ledger,
-        untrusted_keys=untrusted_keys,
-        batch_column=batch_column,
-        closes_without_data=closes_without_data,
-    )
+    given = locals()
+    placement: Any = {name: given[name] for name in Placement.__annotations__}
     records = Records.with_names(df).by(key)
     return processed(
         records,

@@ -84,6 +84,12 @@ class KeptFiles(Generic[T]):
                 self.n_bytes -= gone
         return found
 
+    def clear(self) -> None:
+        """Forget all files."""
+        with self._lock:
+            self._files.clear()
+            self.n_bytes = 0
+
 
 @dataclass(frozen=True, eq=False)
 class Version:
