@@ -47,7 +47,7 @@ from skewless.spark.state.worker_step import Work
 
 _LOGGER = logging.getLogger("skewless")
 _ARGUMENT = "initial_state"
-_PLAN, _SEEN = internal("plan_"), internal("seen_0")
+_PLAN, _SEEN = internal("plan_"), internal("seen")
 #: What the task of a worker tells: that its states are written, or a key that is there twice.
 _TOLD = pa.schema({"worker": pa.int32(), "twice": pa.string()})
 
@@ -207,14 +207,15 @@ def checked(
             f"the time of that record as the column {time!r}"
         )
     chosen: list[Column] = []
-    for prefix, columns in ("key", wanted), ("field", fields), ("seen", times):
+    for prefix, columns in ("key", wanted), ("field", fields):
         for number, (name, kind) in enumerate(columns.items()):
-            if columns is times and name not in given.names:
-                continue
             _require_type(given, name, kind, is_key=columns is wanted)
             column = given.column(name)
             typed = column.cast(kind) if columns is wanted else column
             chosen.append(typed.alias(internal(f"{prefix}_{number}")))
+    if time is not None and time in given.names:
+        _require_type(given, time, times[time], is_key=False)
+        chosen.append(given.column(time).alias(_SEEN))
     key_fields = [StructField(internal(f"key_{n}"), k) for n, k in enumerate(wanted.values())]
     parts = tuple(F.col(one.name) for one in key_fields)
     return InitialStates(given.df.select(*chosen), GroupingKey(parts, key.names, tuple(key_fields)))
