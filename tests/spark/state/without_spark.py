@@ -25,8 +25,8 @@ from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.bases import name_initial_run
 from skewless.spark.state.versions.held_state import HeldState
-from skewless.spark.state.versions.initial_version import name_initial_run
 from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.version_files import stack
 from skewless.spark.state.worker_step import Work

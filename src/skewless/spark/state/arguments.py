@@ -121,7 +121,14 @@ def placed(
     window = whole(placement.get("window", 1), "window", least=1)
     numbers = (min(first, most), asked, most, interval, window, delay)
     controller = Controller(moving, *numbers, spread, capacities)
-    closes = _closes(placement.get("closes_without_data", False), delay) and records.is_stream
+    closes = placement.get(_CLOSES, False)
+    if not isinstance(closes, bool):
+        raise ValueError(f"{_CLOSES} must be True or False, not {shown(closes)}")
+    if closes and delay is None:
+        raise ValueError(
+            f"{_CLOSES}: states end by the watermark: give watermark=(time column, delay)"
+        )
+    closes = closes and records.is_stream
     if ledger is not None and records.is_stream:
         _require_closing(ledger, closes)
     told = {"untrusted_keys": untrusted, _CLOSES: closes}
@@ -150,17 +157,6 @@ def _most_below_the_root(records: Records) -> int:
 
 def _key_of(records: Records) -> str:
     return ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
-
-
-def _closes(asked: Any, delay: int | None) -> bool:
-    """Return whether states end without data; raise ValueError for a bad `closes_without_data`."""
-    if not isinstance(asked, bool):
-        raise ValueError(f"{_CLOSES} must be True or False, not {shown(asked)}")
-    if asked and delay is None:
-        raise ValueError(
-            f"{_CLOSES}: states end by the watermark: give watermark=(time column, delay)"
-        )
-    return asked
 
 
 def _require_closing(ledger: Ledger, closes: bool) -> None:
@@ -228,7 +224,7 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
     if last is None:
         return
     where = f"the ledger in {ledger.place}"
-    wrong: list[LedgerMismatch] = []
+    wrong: LedgerMismatch | None = None
     for base in (last, *bases.all_complete(ledger)):
         entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
@@ -236,9 +232,9 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
         try:
             return require_same_states(more_of(entry), shape, where)
         except LedgerMismatch as error:
-            wrong.append(error)
-    if wrong:
-        raise wrong[0]
+            wrong = wrong or error
+    if wrong is not None:
+        raise wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,13 +283,8 @@ def sending(records: Records, watermark: tuple[str, int] | None, order_by: list[
     return Sending(chosen, [F.col(name) for name in sent_key], sent)
 
 
-def time_and_delay(records: Records, watermark: Any) -> tuple[str, int] | None:
+def event_time(records: Records, watermark: Any, verb: str = "process") -> tuple[str, int]:
     """Return the column of event time and the delay in microseconds."""
-    return None if watermark is None else event_time(records, watermark)
-
-
-def event_time(records: Records, watermark: Any, verb: str = "") -> tuple[str, int]:
-    """Return the same for an operator that works by event time."""
     if watermark is None:
         raise ValueError(
             f"watermark: {verb} works by event time: give watermark=(time column, delay), "

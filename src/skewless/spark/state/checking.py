@@ -56,7 +56,11 @@ class Trial:
         With several workers, every key moves to another one in each micro-batch. With `again`, each
         method is called twice, and the second result counts.
         """
-        work = Work(self.shape if again else _copied(self.shape), self.sent)
+        shape = self.shape
+        if not again:  # a worker gets a copy of the processor
+            copy = pickle.loads(cloudpickle.dumps(shape.processor))  # type: ignore[no-untyped-call]
+            shape = replace(shape, processor=copy)
+        work = Work(shape, self.sent)
         layout, rng = work.layout, np.random.default_rng(self.seed)
         delay = _lateness(records, self.sent)
         states, batches = layout.empty(), []
@@ -240,12 +244,6 @@ def _of_worker(table: pa.Table, salt: int, worker: int, n_workers: int) -> pa.Ta
     return table.filter(pa.array(mine)).combine_chunks()
 
 
-def _copied(shape: Shape) -> Shape:
-    """Return a copy of the processor, as a worker gets it."""
-    copy = pickle.loads(cloudpickle.dumps(shape.processor))  # type: ignore[no-untyped-call]
-    return replace(shape, processor=copy)
-
-
 def _described(layout: Any, states: pa.Table) -> Rows:
     states, held, _ = states_by_key(layout, states)
     keys = pa.table(layout.keys(states), names=layout.key.names).to_pylist()
@@ -260,7 +258,6 @@ def _expect(what: str, found: Any, wanted: Any) -> None:
 
 
 def _told(trial: Trial) -> tuple[str, str]:
-    """Return the name of the processor, and the records on which it is tested."""
     records, cuts = trial.records, list(trial.cuts)
     told = f"{records.num_rows} records cut at {cuts}: {records.to_pylist()}"
     return trial.shape.name, told

@@ -39,9 +39,9 @@ def ended(work: Work, due: pa.Table, now: int | None, at_once: int) -> Part:
     tables: list[pa.Table] = []
     due, n_rounds = _with_last(due, *[np.full(due.num_rows, NO_TIME)] * 2), 0
     while due.num_rows:
-        last = [state_tables.column_of(due, name).to_numpy() for name in _LAST]
+        last = [state_tables.values_of(due, name) for name in _LAST]
         expires, fires = _next(work.shape, layout.states(due), *last)
-        idle_from = _idle_from(work.shape, state_tables.seen_of(due))
+        idle_from = _idle_from(work.shape, state_tables.values_of(due, state_tables.SEEN))
         own = np.minimum(expires, fires) <= np.minimum(idle_from, limit)
         gone = due.filter(pa.array(~own & (idle_from <= limit)))
         tables.append(state_tables.forgotten(layout, gone))
@@ -68,7 +68,7 @@ def ended(work: Work, due: pa.Table, now: int | None, at_once: int) -> Part:
     results = [call.results for _, call in calls] or [work.shape.result_arrow.empty_table()]
     seconds = sum(call.seconds for _, call in calls)
     whole = pa.concat_tables(results)
-    return Part(whole, changed, nothing, nothing, costs, seconds, n_rounds=n_rounds)
+    return Part(whole, changed, nothing, nothing, costs, nothing, seconds, n_rounds)
 
 
 def _ending(work: Work, rows: pa.Table, fired: Ints | None, now: int | None) -> Part:
@@ -82,7 +82,7 @@ def _ending(work: Work, rows: pa.Table, fired: Ints | None, now: int | None) -> 
         keyed = replace(keyed, states=states, times=times)
         method = work.shape.processor.on_timer
     # Expiry does not count as a record: the ttl counts from the last record.
-    return work.called(keyed, hashes, state_tables.seen_of(rows), method)
+    return work.called(keyed, hashes, state_tables.values_of(rows, state_tables.SEEN), method)
 
 
 def _with_last(table: pa.Table, expired: Ints, fired: Ints) -> pa.Table:

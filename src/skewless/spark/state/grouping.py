@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from skewless.aggregations.ordering import order_keys_and_nulls
 from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
-from skewless.spark.state.versions.same_keys import key_order
-from skewless.spark.state.versions.state_tables import NO_TIME, column_of, micros_of
+from skewless.spark.state.versions.state_tables import values_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Grouped:
     def latest(self) -> Ints:
         """Return the latest time of each key's records."""
         if self.times is None or not self.hashes.size:
-            return np.full(self.hashes.size, NO_TIME)
+            return np.full(self.hashes.size, state_tables.NO_TIME)
         latest: Ints = np.maximum.reduceat(self.times, self.starts[:-1])
         return latest
 
@@ -70,13 +70,6 @@ def only_records(table: pa.Table, sent: SentColumns) -> pa.Table:
     return table.select(list(last)).rename_columns(list(sent.names))
 
 
-def times_of(table: pa.Table, sent: SentColumns) -> Ints | None:
-    """Return the event time of each record in microseconds."""
-    if sent.time is None:
-        return None
-    return micros_of(column_of(table, table.column_names[sent.time]))
-
-
 def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
     """Return the records by key: by hash, then the columns of `order`, then source order.
 
@@ -84,14 +77,14 @@ def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
     order.
     """
     names = table.column_names
-    hashes: Keys = column_of(table, names[0]).to_numpy().view(np.uint64)
-    sources = column_of(table, names[2]).to_numpy().astype(np.int64)
-    keys = [column_of(table, names[place]) for place in sent.key]
+    hashes: Keys = values_of(table, names[0]).view(np.uint64)
+    sources = values_of(table, names[2]).astype(np.int64)
+    keys = [state_tables.column_of(table, names[place]) for place in sent.key]
     minor: list[Ints] = []
     for place in sent.order:  # as Spark does, nulls first
-        numbers, valid = order_keys_and_nulls(column_of(table, names[place]))
+        numbers, valid = order_keys_and_nulls(state_tables.column_of(table, names[place]))
         minor += [valid.astype(np.int64), numbers]
-    order, new = key_order(hashes, keys, *minor, sources)
+    order, new = state_tables.key_order(hashes, keys, *minor, sources)
     first = np.flatnonzero(new)
     heads = pa.array(order[first])
     return Grouped(

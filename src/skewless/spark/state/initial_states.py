@@ -37,19 +37,12 @@ from skewless.spark.state.planning.placing import worker_column
 from skewless.spark.state.planning.worker_reports import report_entry
 from skewless.spark.state.reading import renamed
 from skewless.spark.state.schemas import Shape
-from skewless.spark.state.versions import version_files
+from skewless.spark.state.versions import state_tables, version_files
+from skewless.spark.state.versions.bases import initial_run, name_initial_run
 from skewless.spark.state.versions.column_room import require_room
 from skewless.spark.state.versions.growing_lists import Appending
 from skewless.spark.state.versions.held_state import weight
-from skewless.spark.state.versions.initial_version import initial_run, name_initial_run
-from skewless.spark.state.versions.same_keys import key_order
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    NO_TIME,
-    column_of,
-    micros_of,
-    until_of,
-)
+from skewless.spark.state.versions.state_tables import values_of
 from skewless.spark.state.worker_step import Work
 
 _LOGGER = logging.getLogger("skewless")
@@ -88,8 +81,16 @@ class InitialStates:
             return
         plan = place.controller.first_plan(seed, work.shape)
         tasks = InitialTasks(ledger, secrets.token_hex(16), work, plan.n_workers)
+        key = self.key
+        whole = seeded_hash(key, seed, untrusted=place.untrusted)
+        named = [one.alias(f.name) for one, f in zip(key.grouped, key.fields, strict=True)]
+        others = [name for name in self.df.columns if name not in [f.name for f in key.fields]]
+        found = self.df.select(whole.alias(HASH), *named, *others)
         row = pa.Table.from_batches([plan.placing.row(hash_seed(seed))])
-        sent = self._routed(row, seed, untrusted=place.untrusted)
+        places = self.df.sparkSession.createDataFrame(row)
+        places = places.toDF(*[_PLAN + name for name in places.columns])
+        worker = worker_column(F.col(HASH), _PLAN).cast("int").alias(WORKER)
+        sent = found.crossJoin(F.broadcast(places)).select(*found.columns, worker)
         sent = sent.repartitionById(plan.n_workers, F.col(WORKER))
         told = sent.mapInArrow(tasks.write, from_arrow_schema(_TOLD)).collect()
         for row in told:
@@ -101,18 +102,6 @@ class InitialStates:
         tasks.finish({row["worker"] for row in told}, plan, seed)
         ledger.claim(place.query.identity)
         name_initial_run(ledger, tasks.run)
-
-    def _routed(self, plan: pa.Table, seed: int, *, untrusted: bool) -> DataFrame:
-        """Return the states with the hashes and workers of their keys, computed in the JVM."""
-        key = self.key
-        whole = seeded_hash(key, seed, untrusted=untrusted)
-        named = [one.alias(f.name) for one, f in zip(key.grouped, key.fields, strict=True)]
-        others = [name for name in self.df.columns if name not in [f.name for f in key.fields]]
-        found = self.df.select(whole.alias(HASH), *named, *others)
-        plan = self.df.sparkSession.createDataFrame(plan)
-        plan = plan.toDF(*[_PLAN + name for name in plan.columns])
-        worker = worker_column(F.col(HASH), _PLAN).cast("int").alias(WORKER)
-        return found.crossJoin(F.broadcast(plan)).select(*found.columns, worker)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +120,7 @@ class InitialTasks:
             return
         require_room(tables, "the initial states of a worker", "use more workers")
         whole = pa.concat_tables(tables).combine_chunks()
-        owners = column_of(whole, WORKER).to_numpy()
+        owners = values_of(whole, WORKER)
         for worker in np.unique(owners).tolist():
             twice = self._written(worker, whole.filter(pa.array(owners == worker)))
             yield pa.RecordBatch.from_pydict({"worker": [worker], "twice": [twice]}, _TOLD)
@@ -147,40 +136,40 @@ class InitialTasks:
         """Write the states of one worker; return a key that has several, as text."""
         layout = self.work.layout
         keys = [_column(rows, f"key_{i}", kind) for i, kind in enumerate(layout.key.types)]
-        hashes: Keys = column_of(rows, HASH).to_numpy().view(np.uint64)
-        order, new = key_order(hashes, keys)
+        hashes: Keys = values_of(rows, HASH).view(np.uint64)
+        order, new = state_tables.key_order(hashes, keys)
         if not new.all():
             twice = int(order[np.flatnonzero(~new)[0]])
             return key_text([key[twice] for key in keys])
         fields = [_column(rows, f"field_{i}", kind) for i, kind in enumerate(layout.state.types)]
-        seen = np.full(rows.num_rows, NO_TIME)
+        seen = np.full(rows.num_rows, state_tables.NO_TIME)
         if _SEEN in rows.column_names:
-            seen = micros_of(column_of(rows, _SEEN))
+            seen = state_tables.micros_of(state_tables.column_of(rows, _SEEN))
         states = pa.StructArray.from_arrays(fields, fields=list(layout.struct))
         lists, heads = Appending(layout, (), INITIAL), layout.heads
         if layout.growing:
             _, empty = lists.given(pa.nulls(len(states), heads.struct), hashes, keys)
             states = lists.taken(states, empty, {})
-        table = heads.table(hashes, keys, states, np.full(rows.num_rows, FOREVER), seen)
+        table = heads.table(
+            hashes, keys, states, np.full(rows.num_rows, state_tables.FOREVER), seen
+        )
         whole = layout.with_items(table.take(pa.array(order)), lists.new)
         self._write_version(worker, self.work.renewed(whole))
         return None
 
     def _write_version(self, worker: int, table: pa.Table) -> None:
-        n_bytes = int(weight(self.work.layout, table).sum())
-        size = {"held": table.num_rows, "bytes": n_bytes}
-        soonest = int(until_of(table).min(initial=FOREVER))
-        version = version_files.Version(table, (), {**size, "soonest": soonest})
-        nothing = np.empty(0, np.int64)
-        told = {"records": 0, "seconds": 0.0, "latest": None, "late": 0, "moved": 0}
-        hashes = np.empty(0, np.uint64)
-        lists = (hashes, nothing, np.empty(0), nothing, None, told | size, None, hashes)
+        layout = self.work.layout
+        size = {"held": table.num_rows, "bytes": int(weight(layout, table).sum())}
+        version = version_files.version_of(layout, table, size)
+        none, hashes = np.empty(0, np.int64), np.empty(0, np.uint64)
+        told = {"records": 0, "seconds": 0.0, "latest": None, "late": 0, "moved": 0} | size
+        report = report_entry(hashes, none, np.empty(0), none, None, told, None, hashes)
         name = VersionName(INITIAL, self.run, worker, self.n_workers)
-        version_files.write(self.ledger, name, version, report_entry(*lists))
+        version_files.write(self.ledger, name, version, report)
 
 
 def _column(rows: pa.Table, name: str, kind: pa.DataType) -> Any:
-    return column_of(rows, internal(name)).cast(kind)
+    return state_tables.column_of(rows, internal(name)).cast(kind)
 
 
 def checked(
@@ -218,21 +207,18 @@ def checked(
             f"the time of that record as the column {time!r}"
         )
     chosen: list[Column] = []
-    key_fields: list[StructField] = []
-    for number, (name, kind) in enumerate(wanted.items()):
-        _require_type(given, name, kind, is_key=True)
-        key_fields.append(StructField(internal(f"key_{number}"), kind))
-        chosen.append(given.column(name).cast(kind).alias(key_fields[-1].name))
-    for number, (name, kind) in enumerate(fields.items()):
-        _require_type(given, name, kind)
-        chosen.append(given.column(name).alias(internal(f"field_{number}")))
+    for prefix, columns in ("key", wanted), ("field", fields):
+        for number, (name, kind) in enumerate(columns.items()):
+            _require_type(given, name, kind, is_key=columns is wanted)
+            column = given.column(name)
+            typed = column.cast(kind) if columns is wanted else column
+            chosen.append(typed.alias(internal(f"{prefix}_{number}")))
     if time is not None and time in given.names:
-        _require_type(given, time, times[time])
+        _require_type(given, time, times[time], is_key=False)
         chosen.append(given.column(time).alias(_SEEN))
-    columns = tuple(F.col(one.name) for one in key_fields)
-    return InitialStates(
-        given.df.select(*chosen), GroupingKey(columns, key.names, tuple(key_fields))
-    )
+    key_fields = [StructField(internal(f"key_{n}"), k) for n, k in enumerate(wanted.values())]
+    parts = tuple(F.col(one.name) for one in key_fields)
+    return InitialStates(given.df.select(*chosen), GroupingKey(parts, key.names, tuple(key_fields)))
 
 
 def _require_columns(given: Records, wanted: dict[str, Any], times: dict[str, Any]) -> None:
@@ -249,7 +235,7 @@ def _require_columns(given: Records, wanted: dict[str, Any], times: dict[str, An
             raise ValueError(f"initial_state: {message}; it must have {told}")
 
 
-def _require_type(given: Records, name: str, kind: Any, *, is_key: bool = False) -> None:
+def _require_type(given: Records, name: str, kind: Any, *, is_key: bool) -> None:
     """Raise ValueError unless a column is of this type, or its values fit into it without loss."""
     there = given.schema[name].dataType
     if there == kind or there.simpleString() == kind.simpleString():

@@ -25,7 +25,7 @@ from skewless.spark.routing.query_ledger import as_operator, operator_name
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state import arguments
 from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending
-from skewless.spark.state.closing import Closing
+from skewless.spark.state.closing import closed
 from skewless.spark.state.grouping import received
 from skewless.spark.state.initial_states import checked
 from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
@@ -36,7 +36,7 @@ from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
-from skewless.spark.state.versions.state_tables import FOREVER, until_of
+from skewless.spark.state.versions.state_tables import FOREVER, UNTIL, values_of
 from skewless.spark.state.worker_step import Cost, Work
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy, Rebalances
@@ -165,20 +165,8 @@ def process(
 
     A stream needs `ledger=` as well, the folder that holds the states.
     """
-    placement = Placement(
-        strategy=strategy,
-        workers=workers,
-        max_workers=max_workers,
-        capacities=capacities,
-        interval=interval,
-        window=window,
-        cost=cost,
-        seed=seed,
-        ledger=ledger,
-        untrusted_keys=untrusted_keys,
-        batch_column=batch_column,
-        closes_without_data=closes_without_data,
-    )
+    given = locals()
+    placement: Any = {name: given[name] for name in Placement.__annotations__}
     records = Records.with_names(df).by(key)
     return processed(
         records,
@@ -211,15 +199,15 @@ def processed(
     the slowest one sets the watermark.
     """
     shape, batch_column = shape_of(processor), placement.get("batch_column")
-    times = arguments.time_and_delay(records, watermark)
+    times = None if watermark is None else arguments.event_time(records, watermark)
     columns = late_column, errors_column, batch_column
     result = arguments.result_schema(shape.result, records, times is not None, *columns)
     arguments.check_streams(records, shape, times is not None)
     ordered = arguments.ordering(records, order_by)
     states = None
     if initial is not None:
-        has_ledger, time = placement.get("ledger") is not None, times and times[0]
-        states = checked(initial, records, shape, time, has_ledger=has_ledger)
+        has_ledger = placement.get("ledger") is not None
+        states = checked(initial, records, shape, times and times[0], has_ledger=has_ledger)
     delay, rule = times and times[1], None if parts is None else parts.rule
     place = arguments.placed(records, placement, shape, delay, rule)
     sends = arguments.sending(records, times, ordered)
@@ -247,8 +235,9 @@ def processed(
         plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     spread = f"{_PLAN}spread" if is_spread else None
-    closing = Closing.of(records, clocks, *times) if place.closes and times else None
-    df = records.df if closing is None else closing.kept_awake(records.df)
+    df, no_rows = records.df, None
+    if place.closes and times:
+        df, no_rows = closed(records, clocks, *times, result)
     routed = _routed(df, sends, plan, hash_columns, parts, spread)
     # The column of the worker is not dropped. With a step between the shuffle and the Python
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
@@ -257,7 +246,7 @@ def processed(
     name = operator_name(shape.name, records.key.names)
     results = sent.mapInArrow(as_operator(tasks.process, name), result)
     # The results come first, so that the number of a partition is that of its worker.
-    return results if closing is None else results.union(closing.no_rows(result))
+    return results if no_rows is None else results.union(no_rows)
 
 
 def _n_kept(conf: Any) -> int:
@@ -362,6 +351,6 @@ class BatchTasks:
         yield from work.rows(worked.results, 0)
         live = work.layout.live(worked.changed)
         if not work.layout.growing:  # items have no end, and are needed
-            live = live.filter(pa.array(until_of(live) < FOREVER))
+            live = live.filter(pa.array(values_of(live, UNTIL) < FOREVER))
         for results, _ in work.expired(live.combine_chunks(), FOREVER - 1):
             yield from work.rows(results, 0)

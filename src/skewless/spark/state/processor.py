@@ -62,7 +62,6 @@ class KeyedRecords:
     lists: Mapping[str, HeldLists] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return the number of keys."""
         return len(self.starts) - 1
 
     @property
@@ -111,7 +110,6 @@ class Append(list[Any]):
     """
 
     def __init__(self, elements: Iterable[Any] = (), *, keeps: int | None = None) -> None:
-        """Check `keeps`."""
         super().__init__(elements)
         self.keeps = MOST_COUNTED if keeps is None else whole(keeps, "keeps", least=0)
 
@@ -340,7 +338,6 @@ class KeyProcessor(Processor):
 
 
 def _is_pair(returned: Any) -> bool:
-    """Return whether a method of a `KeyProcessor` has returned rows and a state."""
     if not isinstance(returned, tuple | list) or len(returned) != 2:
         return False
     rows, state = returned
@@ -352,7 +349,6 @@ class PythonValues(list[Any]):
     """Result rows, or states, in Python; the schema turns them into Arrow later."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         super().__init__()
         self.names: set[str] = set()  # of all fields; of rows, but those of the key
 

@@ -32,7 +32,7 @@ from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.row_tables import ranges, states_by_key
-from skewless.spark.state.versions.state_tables import StateLayout, layout_of
+from skewless.spark.state.versions.state_tables import StateLayout, every_row, layout_of
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
 
@@ -220,7 +220,12 @@ class StateReader:
     def _of(self, worker: int) -> pa.Table:
         layout = self.layout
         held = HeldState(layout, stack(self.ledger, self.base.version(worker).file))
-        table = self._found(held)
+        if self.wanted is None:
+            table = held.rows_of()
+        else:
+            table = held.with_hashes(np.unique(self.wanted.hashes))
+            rows = every_row(*ranges(layout, table, self.wanted.hashes, self.wanted.columns))
+            table = table.take(pa.array(np.unique(rows)))
         weights = weight(layout, table)
         table, states, codes = states_by_key(layout, table)
         sizes = np.bincount(codes, weights, len(states)).astype(np.int64)
@@ -229,12 +234,3 @@ class StateReader:
         ours = [pa.array(column, kind) for column, kind in numbers]
         fields = states.flatten()
         return pa.table([*layout.keys(table), *ours, *fields], schema=self.schema)
-
-    def _found(self, held: HeldState) -> pa.Table:
-        if self.wanted is None:
-            return held.rows_of()
-        hashes, columns = self.wanted.hashes, self.wanted.columns
-        table = held.with_hashes(np.unique(hashes))
-        first, end = ranges(self.layout, table, hashes, columns)
-        rows = [np.arange(*pair) for pair in zip(first.tolist(), end.tolist(), strict=True)]
-        return table.take(pa.array(np.unique(np.concatenate([np.empty(0, np.int64), *rows]))))

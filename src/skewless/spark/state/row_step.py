@@ -14,21 +14,10 @@ import pyarrow as pa
 from skewless.arrays import Ints
 from skewless.spark.state.grouping import Grouped
 from skewless.spark.state.outcomes import Worked
-from skewless.spark.state.versions import row_tables
+from skewless.spark.state.versions import row_tables, state_tables
 from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.row_tables import OWNER, Span, table_of_items
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    LIST,
-    NO_TIME,
-    ROW,
-    column_of,
-    earlier,
-    forgotten,
-    hashes_of,
-    later,
-    live_of,
-)
+from skewless.spark.state.versions.state_tables import hashes_of, values_of
 
 if TYPE_CHECKING:
     from skewless.spark.state.worker_step import Work
@@ -51,7 +40,7 @@ def rows_worked(
     if n_keys:
         tables = [*held.tables, gone]
         given = row_tables.near(layout, tables, group.hashes, group.keys, _spans(work, group))
-        owners = column_of(given, OWNER).to_numpy()
+        owners = values_of(given, OWNER)
         states = row_tables.in_lists(layout, given, owners, n_keys)
         keyed = work.keyed(group, states, now)
         rows, states, update, seconds = work.call(keyed, work.shape.processor.update)
@@ -65,17 +54,17 @@ def rows_worked(
     return Worked(
         pa.concat_tables(results),
         changed,
-        new.num_rows - due.num_rows,
-        int(sizes.sum()) - int(weight(layout, due).sum()),
-        group.hashes,
-        group.keys,
-        held.sizes(group.hashes, group.keys) + _by_hash(group, new, sizes),
         counts,
         amount,
         costs,
         work.of_second_stream(group),
-        seconds=spent,
-        n_rounds=int(due.num_rows > 0),
+        spent,
+        int(due.num_rows > 0),
+        n_held=new.num_rows - due.num_rows,
+        n_bytes=int(sizes.sum()) - int(weight(layout, due).sum()),
+        hashes=group.hashes,
+        keys=group.keys,
+        sizes=held.sizes(group.hashes, group.keys) + _by_hash(group, new, sizes),
     )
 
 
@@ -89,13 +78,13 @@ def _ended(
     due, codes, heads = row_tables.by_key(layout, due)
     keys = [key.take(pa.array(heads)) for key in layout.keys(due)]
     states = row_tables.in_lists(layout, due, codes, heads.size)
-    hashes, parts = hashes_of(due)[heads], [forgotten(layout, due)]
+    hashes, parts = hashes_of(due)[heads], [state_tables.forgotten(layout, due)]
     keyed = work.without_records(hashes, keys, states, now)
     results, states, _, seconds = work.call(keyed, work.shape.processor.on_expiry)
     for number, (items, owners) in enumerate(row_tables.items_of(layout, states)):
         own = [key.take(pa.array(owners)) for key in keys]
-        ids = batch * _OF_BATCH + _KEPT + _places(owners, heads.size)
-        until = later(items.flatten()[0].to_numpy(), span)
+        ids = batch * _OF_BATCH + _KEPT + row_tables.places_of(owners)
+        until = state_tables.later(items.flatten()[0].to_numpy(), span)
         parts.append(table_of_items(layout, hashes[owners], own, number, items, ids, until))
     return results, layout.newest(parts), seconds
 
@@ -110,13 +99,13 @@ def _spans(work: Work, group: Grouped) -> list[Span]:
     is_second = work.are_second(group.records)
     found = []
     for asks in (is_second, ~is_second):
-        begin, end = np.full(n_keys, FOREVER), np.full(n_keys, NO_TIME)
+        begin, end = np.full(n_keys, state_tables.FOREVER), np.full(n_keys, state_tables.NO_TIME)
         if group.times is None:
-            begin[codes[asks]], end[codes[asks]] = NO_TIME, FOREVER
+            begin[codes[asks]], end[codes[asks]] = state_tables.NO_TIME, state_tables.FOREVER
         else:
-            asks = asks & (group.times != NO_TIME)
-            np.minimum.at(begin, codes[asks], earlier(group.times[asks], span))
-            np.maximum.at(end, codes[asks], later(group.times[asks], span))
+            asks = asks & (group.times != state_tables.NO_TIME)
+            np.minimum.at(begin, codes[asks], state_tables.earlier(group.times[asks], span))
+            np.maximum.at(end, codes[asks], state_tables.later(group.times[asks], span))
         found.append((begin, end))
     return found
 
@@ -129,22 +118,22 @@ def _written(
     It returns the given items of a key first, in their order. Of these only `met` changes.
     """
     layout, parts = work.layout, []
-    owners, numbers = column_of(given, OWNER).to_numpy(), column_of(given, LIST).to_numpy()
+    owners, numbers = values_of(given, OWNER), values_of(given, state_tables.LIST)
     for number, (items, codes) in enumerate(row_tables.items_of(layout, states)):
         mine = np.flatnonzero(numbers == number)
         mine = mine[np.argsort(owners[mine], kind="stable")]
         n_given = np.bincount(owners[mine], minlength=group.hashes.size)
-        places = _places(codes, group.hashes.size)
+        places = row_tables.places_of(codes)
         is_new = places >= n_given[codes]
         ids = batch * _OF_BATCH + places - n_given[codes]
-        ids[~is_new] = column_of(given, ROW).to_numpy()[mine]
-        before = column_of(given, layout.field_names[number]).take(pa.array(mine))
+        ids[~is_new] = values_of(given, state_tables.ROW)[mine]
+        before = state_tables.column_of(given, layout.fields.names[number]).take(pa.array(mine))
         times, met = items.flatten()[0].to_numpy(), _met(items)
         is_new[~is_new] = met[~is_new] != _met(before)
         rows = pa.array(np.flatnonzero(is_new))
         at = codes[is_new]
         keys = [key.take(pa.array(at)) for key in group.keys]
-        until = later(times[is_new], work.shape.span or 0)
+        until = state_tables.later(times[is_new], work.shape.span or 0)
         own = (items.take(rows), ids[is_new], until)
         parts.append(table_of_items(layout, group.hashes[at], keys, number, *own))
     return parts
@@ -154,16 +143,11 @@ def _met(items: Any) -> Any:
     return items.flatten()[1].to_numpy(zero_copy_only=False).astype(np.bool_)
 
 
-def _places(codes: Ints, n_keys: int) -> Ints:
-    """Return the place of each item among those of its key; items are in the order of keys."""
-    counts = np.bincount(codes, minlength=n_keys)
-    places: Ints = np.arange(codes.size) - (np.cumsum(counts) - counts)[codes]
-    return places
-
-
 def _is_of(table: pa.Table, batch: int) -> Any:
     """Return which rows this micro-batch has added: not changed ones, or those without an item."""
-    return live_of(table) & (column_of(table, ROW).to_numpy() >= batch * _OF_BATCH)
+    return values_of(table, state_tables.LIVE) & (
+        values_of(table, state_tables.ROW) >= batch * _OF_BATCH
+    )
 
 
 def _by_hash(group: Grouped, rows: pa.Table, sizes: Ints) -> Ints:

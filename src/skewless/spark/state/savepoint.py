@@ -90,7 +90,6 @@ def _folder(address: Any, argument: str) -> str:
 
 
 def _require_query(ledger: Ledger, query: Checkpoint) -> None:
-    """Raise LedgerMismatch unless the checkpoint is that of the ledger's query."""
     if "process" not in (ledger.identity() or {}):
         raise LedgerMismatch(f"ledger: {ledger.place} is not the ledger of a query of process")
     if ledger.owner() != query.query():

@@ -19,7 +19,7 @@ from skewless.aggregations.columns import bitmap_of
 from skewless.arrays import Ints, Keys
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
-from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import VersionName, run_name
 from skewless.spark.routing.query_ledger import QueryLedger, Task, this_task
 from skewless.spark.routing.requests import purge_requests
@@ -34,7 +34,7 @@ from skewless.spark.state.versions import row_tables, state_tables, version_file
 from skewless.spark.state.versions.bases import Base, purge, require_newest_run
 from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
-from skewless.spark.state.versions.state_tables import StateLayout, forgotten, hashes_of, live_of
+from skewless.spark.state.versions.state_tables import StateLayout, forgotten, hashes_of
 from skewless.spark.state.versions.version_files import NOT_A_PARTITION, stack
 from skewless.spark.state.worker_step import Work
 
@@ -104,11 +104,15 @@ class StateTasks:
         _require_own(records, plan, worker)
         if worker >= plan.n_workers:
             return self.work.result_schema.empty_table()
-        start = beginning(ledger, self.work, plan, worker)
+        held, layout = beginning(ledger, self.work, plan, worker), self.work.layout
         times = plan.watermark_before, plan.watermark
-        worked = self.work.do(records, start.held, *times, batch=batch)
+        worked = self.work.do(records, held, *times, batch=batch)
+        size = {"held": held.n_held + worked.n_held, "bytes": held.n_bytes + worked.n_bytes}
+        changed = layout.newest([held.on_top, worked.changed])
+        version = version_files.merged(layout, changed, held, plan.watermark, size)
         name = VersionName(batch, run_name(ledger.run), worker, plan.n_workers)
-        self._write(ledger, plan, name, start, worked, attempt)
+        report = self._report(plan, worked, size | {"moved": held.n_moved})
+        version_files.write(ledger, name, version, report, attempt)
         return worked.results
 
     def _ledger(self, task: Task) -> tuple[Ledger, int]:
@@ -117,57 +121,29 @@ class StateTasks:
             raise RuntimeError("process needs a ledger, and this task has none")
         return ledger, self.query.seed_of(task, ledger)
 
-    def _write(
-        self,
-        ledger: Ledger,
-        plan: StatePlan,
-        name: VersionName,
-        start: Beginning,
-        worked: Worked,
-        attempt: int | None,
-    ) -> None:
-        """Write the version and the report, in one file."""
-        layout = self.work.layout
-        n_held, n_bytes = start.n_held + worked.n_held, start.n_bytes + worked.n_bytes
+    def _report(self, plan: StatePlan, worked: Worked, size: dict[str, int]) -> Entry:
         about = {
-            "records": worked.n_records,
+            "records": int(worked.counts.sum()),
             "seconds": worked.seconds,
             "latest": worked.latest,
             "latest_second": worked.latest_second,
             "late": worked.n_late,
-            "held": n_held,
-            "bytes": n_bytes,
-            "moved": start.n_moved,
             "plan": plan.checksum,
+            **size,
         }
-        keys = worked.keys
+        keys, spreads = worked.keys, self.controller.spread is not None
         # The last column is the part if keys are spread, by plans or by the user.
-        named = layout.key.names[-1].startswith(internal("part"))
-        has_part = named or self.controller.spread is not None
-        report = report_entry(
+        has_part = spreads or self.work.layout.key.names[-1].startswith(internal("part"))
+        return report_entry(
             worked.hashes,
             worked.counts,
             worked.costs,
             worked.sizes,
             lambda row: _text_of_key([key[row] for key in keys], has_part=has_part),
             about,
-            None if self.controller.spread is None else _sides(keys, worked),
+            _sides(keys, worked) if spreads else None,
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
-        changed, held = layout.newest([start.on_top, worked.changed]), start.held
-        table, below = version_files.merged(
-            layout, changed, held.names, held.files, plan.watermark, n_held
-        )
-        ends = state_tables.until_of(table)[live_of(table)]
-        kept = {
-            "held": n_held,
-            "bytes": n_bytes,
-            "soonest": int(ends.min(initial=state_tables.FOREVER)),
-        }
-        if layout.rows:
-            kept["last"] = int(ends.max(initial=state_tables.NO_TIME))
-        version = version_files.Version(table, tuple(below), kept)
-        version_files.write(ledger, name, version, report, attempt)
 
 
 def require_alone(ledger: Ledger, group: str | None) -> None:
@@ -225,27 +201,11 @@ def _text_of_key(values: list[Any], *, has_part: bool) -> str:
     return f"{text} (part {part})" if part else text
 
 
-@dataclass(frozen=True, eq=False)
-class Beginning:
-    """What a worker holds when a batch begins, and its size."""
-
-    held: HeldState
-    n_held: int = 0
-    n_bytes: int = 0
-    n_moved: int = 0  # keys that moved in
-
-    @property
-    def on_top(self) -> pa.Table:
-        """The rows that are in no file of this worker yet."""
-        arrived = self.held.arrived
-        return self.held.layout.empty() if arrived is None else arrived
-
-
-def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Beginning:
+def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> HeldState:
     """Read the state that `worker` holds at the beginning of the plan's batch."""
     base, layout = plan.base, work.layout
     if base is None:
-        return Beginning(HeldState(layout))
+        return HeldState(layout)
     if plan.moving.whole:
         return _gathered(ledger, work, plan, base, worker)
     own, moving = _held_by(ledger, layout, base, worker), plan.moving
@@ -260,63 +220,53 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
     moved = [forgotten(layout, leaving), arrived]
     # All are written again, with new fields and new ends, or because they were stored as lists.
     if plan.about.get("renewed") is True or own.arrived is not None:
-        before = [] if own.arrived is None else [own.arrived]
-        top = layout.newest([*before, *moved])
-        whole = HeldState(layout, own.files, own.names, top).rows_of()
-        return _on_top(work, whole, n_moved)
+        top = layout.newest([own.on_top, *moved])
+        return _on_top(work, replace(own, arrived=top).rows_of(), n_moved)
     about = own.files[-1].about
-    return Beginning(
-        HeldState(layout, own.files, own.names, layout.newest(moved)),
-        int(about["held"]) - leaving.num_rows + arrived.num_rows,
-        int(about["bytes"]) + _bytes(layout, arrived) - _bytes(layout, leaving),
-        n_moved,
+    n_bytes = weight(layout, arrived).sum() - weight(layout, leaving).sum()
+    return replace(
+        own,
+        arrived=layout.newest(moved),
+        n_held=about["held"] - leaving.num_rows + arrived.num_rows,
+        n_bytes=about["bytes"] + int(n_bytes),
+        n_moved=n_moved,
     )
 
 
 def _copied(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> list[pa.Table]:
     """Return the first rows of this worker's parts of keys that are newly spread."""
-    spread, found = plan.spread, []
+    spread, moving, found = plan.spread, plan.moving, []
     for hashed, parts, before in zip(
         spread.hashes, spread.parts.tolist(), spread.before.tolist(), strict=True
     ):
         hashes = all_parts(hashed, abs(parts))[before:]
         mine = np.flatnonzero(plan.placing.owners(hashes) == worker)
         if mine.size:
-            held = _held_by(ledger, work.layout, base, _origin(plan, hashed))
-            rows = held.with_hashes(np.array([hashed], np.uint64))
+            whole = np.array([hashed], np.uint64)
+            # The worker that has the key in the version that is read.
+            origins = moving.origins[moving.hashes == hashed], plan.placing.owners(whole)
+            held = _held_by(ledger, work.layout, base, int(np.concatenate(origins)[0]))
+            rows = held.with_hashes(whole)
             found += [work.copies(rows, before + number, parts > 0) for number in mine.tolist()]
     return found
 
 
-def _origin(plan: StatePlan, hashed: Any) -> int:
-    """Return the worker that has a key in the version that is read."""
-    moving = plan.moving
-    at = int(np.searchsorted(moving.hashes, hashed))
-    if at < moving.hashes.size and moving.hashes[at] == hashed:
-        return int(moving.origins[at])
-    return int(plan.placing.owners(np.array([hashed], np.uint64))[0])
-
-
-def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> Beginning:
+def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> HeldState:
     """Return the keys of one worker from the files of all workers, after the ring changed."""
-    layout = work.layout
-
-    def own(table: pa.Table) -> np.ndarray:
-        return np.flatnonzero(plan.placing.owners(hashes_of(table)) == worker)
-
     parts, n_moved = [], 0
     for origin in range(base.workers):
-        rows = _held_by(ledger, layout, base, origin).rows_of(own)
+        held = _held_by(ledger, work.layout, base, origin)
+        rows = held.rows_of(lambda some: plan.placing.owners(hashes_of(some)) == worker)
         n_moved += _n_keys(rows) if origin != worker else 0
         parts.append(rows)
-    return _on_top(work, layout.newest(parts), n_moved)
+    return _on_top(work, work.layout.newest(parts), n_moved)
 
 
-def _on_top(work: Work, rows: pa.Table, n_moved: int) -> Beginning:
-    """Return a beginning with only these rows, which are all written as a snapshot."""
+def _on_top(work: Work, rows: pa.Table, n_moved: int) -> HeldState:
+    """Return a state of only these rows, which are all written as a snapshot."""
     rows = work.renewed(rows)
-    held = HeldState(work.layout, arrived=rows)
-    return Beginning(held, rows.num_rows, _bytes(work.layout, rows), n_moved)
+    n_bytes = int(weight(work.layout, rows).sum())
+    return HeldState(work.layout, (), (), rows, rows.num_rows, n_bytes, n_moved)
 
 
 def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:
@@ -331,7 +281,3 @@ def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> He
 
 def _n_keys(rows: pa.Table) -> int:
     return int(np.unique(hashes_of(rows)).size)
-
-
-def _bytes(layout: StateLayout, table: pa.Table) -> int:
-    return int(weight(layout, table).sum())

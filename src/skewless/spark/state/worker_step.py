@@ -13,37 +13,40 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import plain
+from skewless.aggregations.columns import bitmap_of, plain
 from skewless.arrays import Floats, Ints, Keys
 from skewless.plumbing.arguments import shown
 from skewless.spark.state.endings import ended, until
-from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
-from skewless.spark.state.outcomes import Part, Worked
-from skewless.spark.state.planning.spread_keys import part_hashes
-from skewless.spark.state.processor import KeyedRecords, Update, moment
-from skewless.spark.state.row_step import rows_worked
-from skewless.spark.state.schemas import Shape
-from skewless.spark.state.side_rows import (
+from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records
+from skewless.spark.state.outcomes import (
+    Part,
+    Worked,
     error_structs,
     error_type,
     failing,
     late_structs,
     late_type,
     rows_with_sides,
-    schema_with_sides,
     some_keys,
 )
+from skewless.spark.state.planning.spread_keys import part_hashes
+from skewless.spark.state.processor import KeyedRecords, Update, moment
+from skewless.spark.state.row_step import rows_worked
+from skewless.spark.state.schemas import Shape
 from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, ColumnTooLarge, is_too_large
 from skewless.spark.state.versions.growing_lists import Appending, HeldLists
 from skewless.spark.state.versions.held_state import Found, HeldState, n_rows, weight
-from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import (
+    LIVE,
     NO_TIME,
     TIME,
+    Flags,
     hashes_of,
     later,
-    live_of,
+    micros_of,
+    values_of,
+    with_column,
 )
 from skewless.state import MOST_WEIGHT
 
@@ -81,9 +84,13 @@ class Work:
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of `Worked.results`."""
-        sides = [(self.late_column, late_type(self.sent))]
-        sides.append((self.errors_column, error_type(self.sent.key_schema)))
-        return schema_with_sides(self.shape.result_arrow, sides)
+        schema, error = self.shape.result_arrow, error_type(self.sent.key_schema)
+        sides = [(self.late_column, late_type(self.sent)), (self.errors_column, error)]
+        named = [pa.field(name, kind) for name, kind in sides if name is not None]
+        if not named:
+            return schema
+        # The row of a late record, or of an error, has no results.
+        return pa.schema([*(pa.field(one.name, one.type) for one in schema), *named])
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -108,8 +115,9 @@ class Work:
         Expired states are processed first, because the records are all later. `expiries` is how
         often in a row a state may end. `batch` is another number in each micro-batch.
         """
-        times = times_of(records, self.sent)
-        latest, second, late = None, None, records.slice(0, 0)
+        times, latest, second, late = None, None, None, records.slice(0, 0)
+        if self.sent.time is not None:
+            times = micros_of(records.column(self.sent.time))
         if times is not None and times.size:
             latest, second = self._latest(records, times)
             stays = (times > (NO_TIME if now is None else now)) | (times == NO_TIME)
@@ -128,15 +136,12 @@ class Work:
             worked = step._joined(held, expiry, *step._updated(records, times, held, expiry, now))
             worked = replace(worked, changed=self.layout.with_items(worked.changed, lists.new))
         worked = replace(worked, latest=latest, latest_second=second, n_late=late.num_rows)
-        sides = (
-            {} if self.late_column is None else {self.late_column: late_structs(late, self.sent)}
-        )
+        sides = {}
+        if self.late_column is not None:
+            sides[self.late_column] = late_structs(late, self.sent)
         if self.errors_column is not None and worked.failed is not None:
             sides[self.errors_column] = worked.failed
-        rows = worked.results
-        if self.late_column is not None or self.errors_column is not None:
-            rows = rows_with_sides(rows, sides, self.result_schema)
-        return replace(worked, results=rows)
+        return replace(worked, results=rows_with_sides(worked.results, sides, self.result_schema))
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
@@ -150,16 +155,15 @@ class Work:
         """Return keys with their states, for methods that get no records."""
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
         starts = np.zeros(len(states) + 1, np.int64)
-        return self._keyed(hashes, keys, nothing, starts, states, now)
+        return self.keyed(Grouped(hashes, keys, starts, nothing, None), states, now)
 
-    def _keyed(
-        self, hashes: Keys, keys: list[Any], records: pa.Table, starts: Ints, states: Any, now: Any
-    ) -> KeyedRecords:
+    def keyed(self, group: Grouped, states: Any, now: int | None) -> KeyedRecords:
+        """Return records with the states of their keys, as `update` gets them."""
         lists: dict[str, HeldLists] = {}
         if self.lists is not None:
-            states, lists = self.lists.given(states, hashes, keys)
-        table = pa.table(keys, schema=self.layout.key)
-        return KeyedRecords(table, records, starts, states, moment(now), lists=lists)
+            states, lists = self.lists.given(states, group.hashes, group.keys)
+        keys = pa.table(group.keys, schema=self.layout.key)
+        return KeyedRecords(keys, group.records, group.starts, states, moment(now), lists=lists)
 
     def _updated(
         self, records: pa.Table, times: Ints | None, held: HeldState, expiry: Part, now: Any
@@ -174,7 +178,7 @@ class Work:
             both = pa.concat_arrays([states, heads.states(ended)])
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
-            seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
+            seen = np.where(rows >= 0, state_tables.values_of(ended, state_tables.SEEN)[rows], seen)
         keyed, update = self.keyed(group, states, now), self.shape.processor.update
         latest = np.maximum(seen, group.latest())
         try:
@@ -218,10 +222,6 @@ class Work:
             failed=error_structs(keyed.keys, failed),
         )
 
-    def keyed(self, group: Grouped, states: Any, now: int | None) -> KeyedRecords:
-        """Return records with the states of their keys, as `update` gets them."""
-        return self._keyed(group.hashes, group.keys, group.records, group.starts, states, now)
-
     def of_second_stream(self, group: Grouped) -> Ints:
         """Return for each key its records of the second stream."""
         if self.shape.processor.second_stream is None or not group.hashes.size:
@@ -245,17 +245,11 @@ class Work:
         stream, or of the first one.
         """
         layout = self.layout
-        mine = state_tables.column_of(rows, state_tables.LIST).to_numpy() == int(second)
+        mine = state_tables.values_of(rows, state_tables.LIST) == int(second)
         rows = rows.filter(pa.array((layout.keys(rows)[-1].to_numpy() == 0) & mine))
         parts = np.full(rows.num_rows, number, np.int32)
-        for name, column in (
-            (state_tables.HASH, part_hashes(hashes_of(rows), parts)),
-            (layout.key_names[-1], parts),
-        ):
-            place = layout.schema.get_field_index(name)
-            field = layout.schema.field(place)
-            rows = rows.set_column(place, field, pa.array(column, field.type))
-        return layout.sorted(rows)
+        rows = with_column(rows, state_tables.HASH, part_hashes(hashes_of(rows), parts))
+        return layout.sorted(with_column(rows, layout.key_names[-1], parts))
 
     def called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
@@ -264,14 +258,15 @@ class Work:
         layout, counts = self.layout.heads, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
-            return Part(none, layout.empty(), counts, counts, np.empty(0))
+            return Part(none, layout.empty(), counts, counts, np.empty(0), counts)
         results, states, update, seconds = self.call(keyed, method)
         ends = until(self.shape, states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
         states = self._stored(keyed, states, update.keeps)
         changed = layout.table(hashes, keys, states, ends, seen)
         work = counts if update.work is None else np.maximum(counts, update.work)
-        return Part(results, changed, counts, work, self.costs(update, work, seconds), seconds)
+        costs = self.costs(update, work, seconds)
+        return Part(results, changed, counts, work, costs, counts * 0, seconds)
 
     def _stored(
         self, keyed: KeyedRecords, states: Any, keeps: Mapping[str, Ints] = MappingProxyType({})
@@ -323,12 +318,11 @@ class Work:
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
         if self.shape.span is not None:
-            ends = later(state_tables.column_of(table, TIME).to_numpy(), self.shape.span)
+            ends = later(state_tables.values_of(table, TIME), self.shape.span)
         else:
             states = self.layout.heads.states(table)
-            ends = until(self.shape, states, state_tables.seen_of(table))
-        place = table.schema.get_field_index(state_tables.UNTIL)
-        return table.set_column(place, self.layout.schema.field(place), pa.array(ends, pa.int64()))
+            ends = until(self.shape, states, state_tables.values_of(table, state_tables.SEEN))
+        return with_column(table, state_tables.UNTIL, ends)
 
     def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield results and the states that are left, until no state expires by `now`.
@@ -338,7 +332,7 @@ class Work:
         """
         nothing = self.sent.schema.empty_table()
         most = _MOST_EXPIRIES
-        while (state_tables.until_of(states) <= now).any():
+        while (state_tables.values_of(states, state_tables.UNTIL) <= now).any():
             if most <= 0:
                 raise RuntimeError(
                     f"{self.shape.name}: on_expiry was called {_MOST_EXPIRIES:,} times, and still "
@@ -360,8 +354,7 @@ class Work:
         kinds = (np.int64, np.int64, np.float64, np.int64)
         sums = [np.zeros(changed.num_rows, kind) for kind in kinds]
         for part in (expiry, update):
-            seconds = part.counts * 0 if part.n_second is None else part.n_second
-            own = [part.counts, part.work, part.costs, seconds]
+            own = [part.counts, part.work, part.costs, part.n_second]
             if part.changed is changed:
                 sums = own
                 break
@@ -370,22 +363,22 @@ class Work:
                 total[at] += numbers
         # Without expiry, the rows are those that the update has looked up.
         before = held.find(hashes, keys) if expiry.changed.num_rows else found
-        is_live, sizes = live_of(changed), weight(layout, changed)
+        sizes = weight(layout, changed)
         counts, work, costs, n_second = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             # Only keys that had a state before or have one now leave a trace.
-            changed.filter(pa.array(before.is_held | is_live)),
-            n_rows(layout, layout.states(changed)) - n_rows(layout, before.states),
-            int(sizes.sum()) - int(before.bytes.sum()),
-            hashes,
-            keys,
-            sizes,
+            changed.filter(pa.array(bitmap_of(before.states) | values_of(changed, LIVE))),
             counts,
             work,
             costs,
             n_second,
-            seconds=expiry.seconds + update.seconds,
-            n_rounds=expiry.n_rounds,
-            failed=update.failed,
+            expiry.seconds + update.seconds,
+            expiry.n_rounds,
+            update.failed,
+            n_held=n_rows(layout, layout.states(changed)) - n_rows(layout, before.states),
+            n_bytes=int(sizes.sum()) - int(before.bytes.sum()),
+            hashes=hashes,
+            keys=keys,
+            sizes=sizes,
         )

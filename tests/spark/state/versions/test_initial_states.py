@@ -12,7 +12,7 @@ import pytest
 from skewless.spark import KeyProcessor, explain_balance, process, read_state
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.initial_version import initial_run
+from skewless.spark.state.versions.bases import initial_run
 from spark.state.chains import BEGIN, DDL, SCHEMA, chain, chained, random_moves, records, rows_of
 from spark.state.counting import SECOND, Visits, of_keys
 from spark.state.eight_tables import TABLES, offsets_of, query, ran, rows

@@ -18,8 +18,7 @@ from skewless.spark.state.operators import held_rows
 from skewless.spark.state.operators.held_rows import ByKeyAndTime, held
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import NO_TIME, earlier, later, micros_of
+from skewless.spark.state.versions.state_tables import NO_TIME, Flags, earlier, later, micros_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -11,10 +11,8 @@ import pyarrow as pa
 from skewless.aggregations.columns import exploded, in_order, lists
 from skewless.arrays import Ints
 from skewless.spark.state.processor import KeyedRecords
-from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import FOREVER, NO_TIME
+from skewless.spark.state.versions.state_tables import FOREVER, NO_TIME, Flags
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LATEST = datetime.max.replace(tzinfo=timezone.utc)
 
 
@@ -27,8 +25,7 @@ def watermark_of(keyed: KeyedRecords) -> int:
         return NO_TIME
     if keyed.watermark == _LATEST:
         return FOREVER - 1
-    passed = keyed.watermark - _EPOCH
-    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+    return int(pa.scalar(keyed.watermark, pa.timestamp("us", "UTC")).value)
 
 
 def held(keyed: KeyedRecords, field: str) -> tuple[Any, Ints]:

@@ -104,39 +104,29 @@ def _both(
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
-    def content(df: DataFrame, side: Side) -> Column:
-        # There is always a column to hash: the time.
-        return F.xxhash64(*[df[quoted(name)] for name in hashable(_kinds(side))])
-
-    def whole(df: DataFrame, side: Side) -> Column:
-        return F.struct(*[df[quoted(name)] for name in side.fields.names])
-
-    def chosen(
-        df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
-    ) -> DataFrame:
-        if named is None:
-            part, with_parts = _PART, df.withColumn(_PART, F.lit(0))
-        else:
+    def chosen(df: DataFrame, is_right: Column, mine: Sequence[int]) -> DataFrame:
+        """Return the records of one side, or of both; `mine` are the numbers of the sides."""
+        part, with_parts = _PART, df.withColumn(_PART, F.lit(0))
+        if named is not None:
+            # There is always a column to hash: the time.
+            fields = hashable(_kinds(sides[mine[0]]))
+            content = F.xxhash64(*[df[quoted(name)] for name in fields])
             part, with_parts = named.column, named.with_parts(df, names, content, is_right)
+        time, rows = F.lit(None), []
+        for number, side in enumerate(sides):
+            row = F.lit(None).cast(side.fields)
+            if number in mine:
+                is_own = is_right == F.lit(bool(number))
+                time = F.when(is_own, F.col(quoted(times[number]))).otherwise(time)
+                row = F.when(is_own, F.struct(*[df[quoted(name)] for name in side.fields.names]))
+            rows.append(row.alias(side.name))
         columns = [with_parts[quoted(name)] for name in [*names, part]]
         return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
     if left is right:
         twice = left.select("*", F.explode(F.array(F.lit(False), F.lit(True))).alias(SIDE))
-        is_right = F.col(SIDE)
-        time = F.when(is_right, F.col(quoted(times[1]))).otherwise(F.col(quoted(times[0])))
-        mine = F.when(~is_right, whole(twice, sides[0])).alias(LEFT)
-        rows = [mine, F.when(is_right, whole(twice, sides[1])).alias(RIGHT)]
-        return chosen(twice, is_right, content(twice, sides[0]), time, rows)
-    parts = []
-    for number, (df, time_name) in enumerate(zip((left, right), times, strict=True)):
-        rows = [
-            (whole(df, side) if place == number else F.lit(None).cast(side.fields)).alias(side.name)
-            for place, side in enumerate(sides)
-        ]
-        own = content(df, sides[number])
-        parts.append(chosen(df, F.lit(bool(number)), own, F.col(quoted(time_name)), rows))
-    return parts[0].union(parts[1])
+        return chosen(twice, F.col(SIDE), (0, 1))
+    return chosen(left, F.lit(False), (0,)).union(chosen(right, F.lit(True), (1,)))
 
 
 def _kinds(side: Side) -> dict[str, str]:

@@ -15,8 +15,7 @@ from skewless.spark.columns import internal
 from skewless.spark.state.operators import held_rows
 from skewless.spark.state.operators.held_rows import ByKeyAndTime, held
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import NO_TIME, earlier, later, micros_of
+from skewless.spark.state.versions import state_tables
 
 #: Columns of the rows that `join` processes: side, time, and the record in its side's column.
 SIDE, TIME, LEFT, RIGHT = internal("side"), internal("time"), internal("left"), internal("right")
@@ -44,11 +43,11 @@ class _Rows:
 
     codes: Ints  # the number of the key
     times: Ints
-    met: Flags
+    met: state_tables.Flags
     rows: Any  # structs
     n_held: int
 
-    def where(self, flags: Flags) -> _Rows:
+    def where(self, flags: state_tables.Flags) -> _Rows:
         """Return some of the rows."""
         rows = self.rows.filter(pa.array(flags))
         n_held = int(flags[: self.n_held].sum())
@@ -79,9 +78,9 @@ class Join(Processor):
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Return the pairs with a new row, and new rows that can have no match."""
-        times = micros_of(keyed.records[TIME])
+        times = state_tables.micros_of(keyed.records[TIME])
         codes = keyed.positions
-        meets = (times != NO_TIME) & self._comparable(keyed)[codes]
+        meets = (times != state_tables.NO_TIME) & self._comparable(keyed)[codes]
         is_right = plain(keyed.records[SIDE]).to_numpy(zero_copy_only=False)
         results, parts = [], []
         for number, side in enumerate(self.sides):
@@ -114,7 +113,7 @@ class Join(Processor):
         results, parts = [], []
         for number, side in enumerate(self.sides):
             old = self._held(keyed, side)
-            over = later(old.times, self.within) <= held_rows.watermark_of(keyed)
+            over = state_tables.later(old.times, self.within) <= held_rows.watermark_of(keyed)
             if self.kept[number]:
                 alone = old.where(over & ~old.met)
                 results.append(self._alone(keyed, number, alone.codes, alone.rows))
@@ -138,23 +137,22 @@ class Join(Processor):
         index = ByKeyAndTime(right.codes[theirs], right.times[theirs])
         times = left.times[mine]
         first, last = index.between(
-            left.codes[mine], earlier(times, self.within), later(times, self.within)
+            left.codes[mine],
+            state_tables.earlier(times, self.within),
+            state_tables.later(times, self.within),
         )
-        counts = last - first
-        # The matches of a row are consecutive: first, first + 1, … last − 1.
-        begins = np.repeat(first - (np.cumsum(counts) - counts), counts)
-        places = begins + np.arange(int(counts.sum()))
-        return np.repeat(mine, counts), theirs[index.order[places]]
+        return np.repeat(mine, last - first), theirs[
+            index.order[state_tables.every_row(first, last)]
+        ]
 
-    def _comparable(self, keyed: KeyedRecords) -> Flags:
+    def _comparable(self, keyed: KeyedRecords) -> state_tables.Flags:
         """Return which keys can equal another one: those without a null."""
-        flags: Flags = np.ones(len(keyed), np.bool_)
+        flags: state_tables.Flags = np.ones(len(keyed), np.bool_)
         for name in self.key:
             flags &= bitmap_of(plain(keyed.keys[name]))
         return flags
 
     def _held(self, keyed: KeyedRecords, side: Side) -> _Rows:
-        """Return the held rows of a side."""
         values, codes = held(keyed, side.name)
         times, met, rows = values.flatten()
         flags = met.to_numpy(zero_copy_only=False).astype(np.bool_)
@@ -167,7 +165,7 @@ class Join(Processor):
             arrays = [pa.array(part.times), pa.array(part.met), part.rows]
             names = ["time", "met", "row"]
             fields[side.name] = (pa.StructArray.from_arrays(arrays, names), part.codes)
-        ends = later(np.concatenate([part.times for part in parts]), self.within)
+        ends = state_tables.later(np.concatenate([part.times for part in parts]), self.within)
         codes = np.concatenate([part.codes for part in parts])
         return held_rows.states_of(fields, ends, codes, n_keys)
 

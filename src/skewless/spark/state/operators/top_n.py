@@ -12,13 +12,13 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from skewless.aggregations.columns import in_order, lists, plain
 from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
-from skewless.arrays import Ints
 from skewless.plumbing.arguments import whole
 from skewless.spark.records import Key, Records
 from skewless.spark.state.arguments import Placement, free_names
 from skewless.spark.state.operators.held_rows import held
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
+from skewless.spark.state.versions.row_tables import places_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -114,10 +114,10 @@ class TopN(Processor):
         # and these stay in order.
         numbers, valid = order_keys_and_nulls(rows.column(self.by))
         order = in_order(codes, ~valid, ~numbers)
-        ranks = _ranks(codes[order])
+        ranks = places_of(codes[order])
         order, ranks = order[ranks < self.n], ranks[ranks < self.n]
         codes, kept = codes[order], rows.take(pa.array(order)).combine_chunks()
-        before_ranks = np.append(_ranks(owners), -1)
+        before_ranks = np.append(places_of(owners), -1)
         changed = before_ranks[np.minimum(order, owners.size)] != ranks
         results = keyed.keys.take(pa.array(codes[changed]))
         results = results.append_column(_RANK, pa.array(ranks[changed] + 1, pa.int32()))
@@ -127,12 +127,3 @@ class TopN(Processor):
         structs = pa.StructArray.from_arrays([plain(column) for column in kept.columns], self.names)
         held_rows = lists(structs, codes, len(keyed))
         return Update(results, pa.StructArray.from_arrays([held_rows], [self.field]))
-
-
-def _ranks(codes: Ints) -> Ints:
-    """Return the place of each row among those of its key, from 0; keys are in order."""
-    if not codes.size:
-        return codes
-    first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-    counts = np.diff(np.append(first, codes.size))
-    return np.arange(codes.size) - np.repeat(first, counts)

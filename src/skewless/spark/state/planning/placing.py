@@ -47,13 +47,13 @@ def can_place(strategy: AnyStrategy) -> bool:
     return is_moving and isinstance(strategy, Rescales) and hasattr(strategy.start(1, 0), "ring")
 
 
-def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
+def as_moving(strategy: AnyStrategy) -> AnyStrategy:
     """Return a strategy that gives each key one worker by a ring; raise ValueError for another."""
     if isinstance(strategy, Hash) and not strategy.ring:
         strategy = replace(strategy, ring=True)  # else most keys would move with every rescale
     if not can_place(strategy):
         raise ValueError(
-            f"{argument}: {strategy.name!r} cannot place keyed state, which lives on one worker "
+            f"strategy: {strategy.name!r} cannot place keyed state, which lives on one worker "
             "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
         )
     return strategy

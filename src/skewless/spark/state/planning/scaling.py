@@ -64,7 +64,6 @@ def scale_to(ledger: str, n: int) -> None:
 
 
 def _last_plan(ledger: Ledger) -> dict[str, Any]:
-    """Return what the last plan of a query says about its workers."""
     found = bases.newest(ledger)
     entry = None if found is None else ledger.read(state_plan_name(found.batch, found.run))
     if entry is not None:

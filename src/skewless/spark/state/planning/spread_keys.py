@@ -33,6 +33,8 @@ _FEWEST_OF_PART = 4
 MOST_KEYS = 256
 _MOST_PARTS = 1 << 20
 _LOGGER = logging.getLogger("skewless")
+#: What workers report about keys that may be spread.
+_REPORTED = {"hashes": np.uint64, "firsts": np.int64, "seconds": np.int64, "work": np.int64}
 #: The arrays that a plan keeps in the ledger.
 ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
 
@@ -136,12 +138,12 @@ def next_spread(
     `last`, `reports` and `watermark` are of the batch that has just ended, and `latest` is the
     latest time of any record so far. `changes`: whether keys may be spread now, or into more parts.
     """
-    hashes = np.concatenate([np.empty(0, np.uint64), *(r.hashes for r in reports)])
-    firsts = np.concatenate([np.empty(0, np.int64), *(r.firsts for r in reports)])
-    seconds = np.concatenate([np.empty(0, np.int64), *(r.seconds for r in reports)])
-    work = np.concatenate([np.empty(0, np.int64), *(r.work for r in reports)])
-    order = np.argsort(hashes, kind="stable")
-    hashes, firsts, seconds, work = hashes[order], firsts[order], seconds[order], work[order]
+    found = [
+        np.concatenate([np.empty(0, kind), *(getattr(report, name) for report in reports)])
+        for name, kind in _REPORTED.items()
+    ]
+    order = np.argsort(found[0], kind="stable")
+    hashes, firsts, seconds, work = (one[order] for one in found)
     mean = sum(report.records for report in reports) / n_workers
     mean_work = sum(report.all_work for report in reports) / n_workers
     rows: dict[int, tuple[int, int, int]] = {}  # by hash: parts, before, seen
@@ -151,15 +153,14 @@ def next_spread(
         n_first, n_second = int(firsts[at].sum()), int(seconds[at].sum())
         until = int(seen)
         if n_first + n_second:
-            until = max(until, until if latest is None else latest)
+            until = until if latest is None else max(until, latest)
         elif watermark is not None and watermark >= until + rule.within:
             continue
         if parts > 0:
             n_second = int(seconds[at].max(initial=0))
         else:
             n_first = int(firsts[at].max(initial=0))
-        done = int(work[at].sum()) if at.size else 0
-        wanted = 1
+        done, wanted = int(work[at].sum()), 1
         if changes:
             wanted = rule.parts_of(n_first, n_second, mean, n_workers, done, mean_work)
         grows = wanted * int(parts) > 0 and abs(wanted) >= 1.5 * abs(int(parts))
@@ -167,12 +168,10 @@ def next_spread(
     if changes and latest is not None:
         known = np.isin(hashes, last.part_hashes())
         heavy = np.flatnonzero(~known & ((firsts + seconds > mean) | (work > mean_work)))
-        for row in heavy[
-            np.argsort(-np.maximum(firsts + seconds, work)[heavy], kind="stable")
-        ].tolist():
-            parts = rule.parts_of(
-                int(firsts[row]), int(seconds[row]), mean, n_workers, int(work[row]), mean_work
-            )
+        largest = np.argsort(-np.maximum(firsts + seconds, work)[heavy], kind="stable")
+        for row in heavy[largest].tolist():
+            n_first, n_second, done = int(firsts[row]), int(seconds[row]), int(work[row])
+            parts = rule.parts_of(n_first, n_second, mean, n_workers, done, mean_work)
             if parts == 1:
                 continue
             if len(rows) < MOST_KEYS:
@@ -183,9 +182,9 @@ def next_spread(
     keys, parts_of, before, last_seen = (
         np.array(column, kind) for column, kind in zip(columns, ARRAYS.values(), strict=True)
     )
-    found = SpreadKeys(keys, parts_of, before, last_seen, n_left_out)
-    require_allowed(rule, found)  # no rows of released keys are held any more
-    return found
+    spread = SpreadKeys(keys, parts_of, before, last_seen, n_left_out)
+    require_allowed(rule, spread)  # no rows of released keys are held any more
+    return spread
 
 
 def warn_of_left_out(n_keys: int) -> None:

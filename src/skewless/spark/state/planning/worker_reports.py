@@ -125,10 +125,8 @@ def checked_report(entry: Entry) -> WorkerReport:
         for time in (latest, second):
             known = time is None or (type(time) is int and -(1 << 63) <= time < 1 << 63)
             require_that(known, "latest must be microseconds, or none")
-    records = int(entry.about["records"])
-    total = float(entry.about["cost"])
-    read = (hashes, costs, sizes, total, latest, second, records, plan)
-    return WorkerReport(*read, first, second_stream, work, done)
+    numbers = float(entry.about["cost"]), latest, second, int(entry.about["records"])
+    return WorkerReport(hashes, costs, sizes, *numbers, plan, first, second_stream, work, done)
 
 
 def _records_of(entry: Entry, name: str, n_keys: int) -> Ints:

@@ -20,7 +20,7 @@ import numpy as np
 from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.entry_checks import usable
-from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, read_statement, statement
 from skewless.spark.ledger.names import (
     INITIAL,
     PLAN,
@@ -30,12 +30,13 @@ from skewless.spark.ledger.names import (
     run_name,
     version_name,
 )
-from skewless.spark.state.versions.initial_version import initial_run
 from skewless.spark.state.versions.offset_log import OffsetLog
 from skewless.spark.state.versions.version_files import held_rows, read
 from skewless.state import MOST_COUNTED, require_that
 
 _LOGGER = logging.getLogger("skewless")
+#: A small file names the version with the initial states when all its files are there.
+_FILE, _WHAT = "initial.json", "initial"
 _IN_PART = "was evaluated in part, as show, take, limit or first in foreachBatch do"
 _NOT_FOUND = (
     "process: the checkpoint of this query was not found beside the ledger in %s. The query cannot "
@@ -361,3 +362,24 @@ def _needed(ledger: Ledger, later: list[int]) -> set[str] | None:
         if any(runs) and all(any(file.endswith(PLAN) for file in run) for run in runs if run):
             return needed
     return None
+
+
+def initial_run(ledger: Ledger) -> str | None:
+    """Return the run that has written the initial states, or None if there are none.
+
+    The file stays when the states themselves are purged. So a query that is set back to its first
+    micro-batch does not begin without them.
+    """
+    data = ledger.files.read(_FILE)
+    if data is None:
+        return None
+    return run_name(read_statement(data, _WHAT, f"{ledger.place}/{_FILE}", str))
+
+
+def name_initial_run(ledger: Ledger, run: str) -> None:
+    """Let the states that `run` has written count, and delete others, which were never read."""
+    files = ledger.files
+    files.overwrite(_FILE, statement(_WHAT, run))
+    for folder in files.folders(batch_folder(STATE, INITIAL)):
+        if folder.rpartition("/")[2] != run_name(run):
+            files.delete_folder(folder)

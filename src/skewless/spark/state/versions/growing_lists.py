@@ -19,7 +19,13 @@ from skewless.aggregations.python_values import to_python
 from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions.held_state import row_bytes
 from skewless.spark.state.versions.row_tables import OWNER, near, table_of_items
-from skewless.spark.state.versions.state_tables import FOREVER, StateLayout, column_of, spans_of
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    StateLayout,
+    column_of,
+    spans_of,
+    values_of,
+)
 
 #: A micro-batch appends fewer items to a list than this: a column of Arrow holds no more.
 _OF_BATCH = 1 << 32
@@ -57,7 +63,7 @@ class HeldLists:
         tables = [*self.appending.tables, *self.appending.new]
         found = near(layout, tables, some.hashes, some.keys, spans)
         items = column_of(found, layout.item_names[self.number])
-        whole = lists(items, column_of(found, OWNER).to_numpy(), wanted.size)
+        whole = lists(items, values_of(found, OWNER), wanted.size)
         return whole.cast(layout.state.field(layout.growing[self.number]).type).take(places)
 
     def of(self, which: Ints) -> HeldLists:
@@ -83,15 +89,12 @@ class HeldList(Sequence[Any]):
         return int(self.every.lengths[self._number])
 
     def __getitem__(self, at: Any) -> Any:
-        """Return an element, or a list of several."""
         return self._elements[at]
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the elements in the order in which they were appended."""
         return iter(self._elements)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether a list has the same elements."""
         if not isinstance(other, list | HeldList) or len(self) != len(other):
             return False
         return self is other or self._elements == list(other)
@@ -150,15 +153,12 @@ class Appending:
                 np.int64
             )
             places = np.arange(owners.size) + (one.end - (np.cumsum(n_new) - n_new))[owners]
-            self._add(number, one, owners, items, places)
+            if owners.size:
+                keys = [key.take(pa.array(owners)) for key in one.keys]
+                nothing, ends = np.zeros(owners.size, np.int64), np.full(owners.size, FOREVER)
+                own = (one.hashes[owners], keys, number, items, nothing, ends, places)
+                self.new.append(table_of_items(self.layout, *own))
             arrays = [pa.array(part) for part in (one.end - kept, one.end + n_new, n_bytes)]
             fields[place] = pa.StructArray.from_arrays(arrays, ["first", "end", "bytes"])
         kind = list(self.layout.heads.struct)
         return pa.StructArray.from_arrays(fields, fields=kind, mask=states.is_null())
-
-    def _add(self, number: int, one: HeldLists, owners: Ints, items: Any, places: Ints) -> None:
-        if owners.size:
-            keys = [key.take(pa.array(owners)) for key in one.keys]
-            nothing, ends = np.zeros(owners.size, np.int64), np.full(owners.size, FOREVER)
-            own = (one.hashes[owners], keys, number, items, nothing, ends, places)
-            self.new.append(table_of_items(self.layout, *own))

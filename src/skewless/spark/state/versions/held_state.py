@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from skewless.aggregations.columns import is_list, list_lengths, plain
 from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions import row_tables, state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
-from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import HEAD, LIST, StateLayout, live_of
+from skewless.spark.state.versions.state_tables import StateLayout, values_of
 from skewless.spark.state.versions.version_files import Version, table_of
 
 
@@ -28,12 +28,6 @@ class Found:
     bytes: Ints  # 0 where there is no state
     seen: Ints  # the latest time of a record
 
-    @property
-    def is_held(self) -> Flags:
-        """Which keys have a state."""
-        flags: Flags = self.states.is_valid().to_numpy(zero_copy_only=False)
-        return flags
-
 
 @dataclass(frozen=True, eq=False)
 class HeldState:
@@ -43,14 +37,20 @@ class HeldState:
     files: Sequence[Version] = ()  # of one worker in one batch; none for a new worker
     names: Sequence[str] = ()
     arrived: pa.Table | None = None  # all rows hold a state
-    tables: list[pa.Table] = field(init=False)
+    n_held: int = 0
+    n_bytes: int = 0
+    n_moved: int = 0  # keys that moved in
 
-    def __post_init__(self) -> None:
-        """Put the arrived rows on top."""
+    @cached_property
+    def tables(self) -> list[pa.Table]:
+        """The rows from the bottom up."""
         tables = [table_of(self.layout, file) for file in self.files]
-        if self.arrived is not None and self.arrived.num_rows:
-            tables.append(self.arrived)
-        object.__setattr__(self, "tables", tables)
+        return [*tables, self.on_top] if self.on_top.num_rows else tables
+
+    @property
+    def on_top(self) -> pa.Table:
+        """The rows that are in no file of this worker yet."""
+        return self.layout.empty() if self.arrived is None else self.arrived
 
     def find(self, hashes: Keys, keys: Sequence[Any]) -> Found:
         """Return the states of these keys, without the items of growing lists."""
@@ -78,24 +78,29 @@ class HeldState:
         found = np.flatnonzero(places >= 0)
         weights, seen = np.zeros(hashes.size, np.int64), np.full(hashes.size, state_tables.NO_TIME)
         weights[found] = weight(layout, whole)[places[found]]
-        seen[found] = state_tables.seen_of(whole)[places[found]]
+        seen[found] = state_tables.values_of(whole, state_tables.SEEN)[places[found]]
         return Found(states, weights, seen)
 
-    def rows_of(self, choose: Callable[[pa.Table], Ints] | None = None) -> pa.Table:
+    def rows_of(self, choose: Callable[[pa.Table], state_tables.Flags] | None = None) -> pa.Table:
         """Return the rows with a state that `choose` names in each table, the newest of each key.
 
         `choose` must only use the hash, so that it names all rows of a key or none. None: all.
         """
         parts = self.tables
         if choose is not None:
-            parts = [table.take(pa.array(choose(table))) for table in self.tables]
+            parts = [table.filter(pa.array(choose(table))) for table in parts]
         return self.layout.live(self.layout.newest(parts))
 
     def with_hashes(self, wanted: Keys) -> pa.Table:
         """Return the rows of all keys that have one of these hashes, which are ascending."""
         if not wanted.size:  # nearly every micro-batch moves no key from or to most workers
             return self.layout.empty()
-        return self.rows_of(lambda table: state_tables.with_hashes(table, wanted))
+        parts = []
+        for table in self.tables:
+            there = state_tables.hashes_of(table)
+            first, end = (np.searchsorted(there, wanted, side) for side in ("left", "right"))
+            parts.append(table.take(pa.array(state_tables.every_row(first, end))))
+        return self.layout.live(self.layout.newest(parts))
 
     def ended(self, before: int | None, now: int | None) -> pa.Table:
         """Return the rows that end by `now`, without the items of growing lists.
@@ -111,11 +116,11 @@ class HeldState:
         for number, table in enumerate(self.tables):
             if number < len(self.files) and self.files[number].about["soonest"] > now:
                 continue
-            until = state_tables.until_of(table)
+            until = state_tables.values_of(table, state_tables.UNTIL)
             due = until <= now
             if before is not None and number < n_old:
                 due &= until > before
-            rows = np.flatnonzero(due & live_of(table))
+            rows = np.flatnonzero(due & values_of(table, state_tables.LIVE))
             rows = rows[self._is_newest(number, table, rows)]
             if rows.size:
                 parts.append(table.select(layout.schema.names).take(pa.array(rows)))
@@ -129,14 +134,14 @@ class HeldState:
             total += (high - low) * (table.nbytes / max(table.num_rows, 1))
         return total.astype(np.int64)
 
-    def _is_newest(self, number: int, table: pa.Table, rows: Ints) -> Flags:
+    def _is_newest(self, number: int, table: pa.Table, rows: Ints) -> state_tables.Flags:
         """Return which rows of a table no table above it replaces."""
         flags = np.ones(rows.size, np.bool_)
         if not rows.size:
             return flags
         at = pa.array(rows)
         if self.layout.rows:
-            columns = [name for name in table.column_names if name not in self.layout.field_names]
+            columns = [name for name in table.column_names if name not in self.layout.fields.names]
             own = table.select(columns).take(at)
             for above in self.tables[number + 1 :]:
                 flags &= ~row_tables.replaced(self.layout, own, above)
@@ -157,15 +162,15 @@ def weight(layout: StateLayout, table: pa.Table) -> Ints:
         return np.empty(0, np.int64)
     if layout.growing:
         weights = np.zeros(table.num_rows, np.int64)
-        at = np.flatnonzero(state_tables.column_of(table, LIST).to_numpy() == HEAD)
+        at = np.flatnonzero(state_tables.values_of(table, state_tables.LIST) == state_tables.HEAD)
         heads = table.select(layout.heads.schema.names).take(pa.array(at))
         weights[at] = weight(layout.heads, heads)
         return weights
-    names = [*layout.key_names, *layout.field_names]
+    names = [*layout.key_names, *layout.fields.names]
     weights = row_bytes([state_tables.column_of(table, name) for name in names])
     for name in layout.spans:
         weights = weights + state_tables.spans_of(layout.states(table), name)[2]
-    return np.where(live_of(table), weights, 0)
+    return np.where(values_of(table, state_tables.LIVE), weights, 0)
 
 
 def n_rows(layout: StateLayout, states: Any) -> int:

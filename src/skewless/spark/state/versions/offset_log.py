@@ -12,7 +12,7 @@ import contextlib
 import json
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.folder import Folder, open_folder, parent, shown
@@ -21,16 +21,6 @@ from skewless.spark.ledger.folder import Folder, open_folder, parent, shown
 CHECKPOINT_SETTINGS = ("spark.skewless.checkpoint", "spark.sql.streaming.checkpointLocation")
 #: The most folders beside a ledger that are looked into.
 _MOST_FOLDERS = 1_000
-
-
-class OffsetLog(Protocol):
-    """The stamps of micro-batches, in milliseconds."""
-
-    def stamp(self, batch: int) -> int | None:
-        """Return the stamp of a micro-batch, or None if it is not known."""
-
-    def searched(self) -> str:
-        """Say where the checkpoint was looked for, and what is there instead."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +89,10 @@ class Checkpoint:
         """Return the last micro-batch that is committed, or None if there is none."""
         names = (name.rpartition("/")[2] for name in self.folder.files("commits"))
         return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+#: What has the stamps of micro-batches, in milliseconds.
+OffsetLog: TypeAlias = SeenOffsets | Checkpoint
 
 
 def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:

@@ -15,19 +15,8 @@ import pyarrow as pa
 
 from skewless.aggregations.columns import exploded, lists
 from skewless.arrays import Ints, Keys
-from skewless.spark.state.versions.same_keys import key_order, same
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    HEAD,
-    LIST,
-    LIVE,
-    NO_TIME,
-    ROWS,
-    StateLayout,
-    column_of,
-    hashes_of,
-    until_of,
-)
+from skewless.spark.state.versions import state_tables
+from skewless.spark.state.versions.state_tables import StateLayout, hashes_of, values_of
 
 #: A column that is added to what is found: the number of the key that was asked for.
 OWNER = "owner"
@@ -47,11 +36,12 @@ def ranges(
     wanted = [key.take(pa.array(some)) for key in keys]
     is_one = np.ones(some.size, np.bool_)
     for ends in (low[some], high[some] - 1):  # the rows of a key are consecutive
-        is_one &= same([one.take(pa.array(ends)) for one in columns], wanted)
+        is_one &= state_tables.same([one.take(pa.array(ends)) for one in columns], wanted)
     for at in some[~is_one].tolist():  # several keys with the same hash
         rows, own = pa.array(np.arange(low[at], high[at])), [key.slice(at, 1) for key in keys]
         repeated = [one.take(pa.array(np.zeros(len(rows), np.int64))) for one in own]
-        mine = np.flatnonzero(same([one.take(rows) for one in columns], repeated)) + low[at]
+        is_own = state_tables.same([one.take(rows) for one in columns], repeated)
+        mine = np.flatnonzero(is_own) + low[at]
         low[at], high[at] = (mine[0], mine[-1] + 1) if mine.size else (low[at], low[at])
     return low, high
 
@@ -63,7 +53,7 @@ def place(
 
     `wanted` has values of the first columns of `ROWS`, one for each range.
     """
-    columns = [column_of(table, name).to_numpy() for name, _ in zip(ROWS, wanted, strict=False)]
+    columns = [values_of(table, name) for name, _ in zip(state_tables.ROWS, wanted, strict=False)]
     low, high = low.copy(), high.copy()
     while True:
         open_ = np.flatnonzero(low < high)
@@ -81,7 +71,7 @@ def place(
 def replaced(layout: StateLayout, rows: pa.Table, above: pa.Table) -> Any:
     """Return which rows another table has too."""
     low, high = ranges(layout, above, hashes_of(rows), layout.keys(rows))
-    wanted = [column_of(rows, name).to_numpy() for name in ROWS]
+    wanted = [values_of(rows, name) for name in state_tables.ROWS]
     return place(above, low, high, wanted) < place(above, low, high, wanted, after=True)
 
 
@@ -103,13 +93,12 @@ def near(
             asked = np.flatnonzero((begin <= end) & (low < high))
             within = table, low[asked], high[asked]
             first = place(*within, (number, begin[asked]))
-            counts = place(*within, (number, end[asked]), after=True) - first
-            starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
-            rows = pa.array(starts + np.arange(int(counts.sum())))
-            owners = pa.array(np.repeat(asked, counts))
-            parts.append(table.take(rows).append_column(OWNER, owners))
+            last = place(*within, (number, end[asked]), after=True)
+            owners = pa.array(np.repeat(asked, last - first))
+            rows = table.take(pa.array(state_tables.every_row(first, last)))
+            parts.append(rows.append_column(OWNER, owners))
     found = layout.newest(parts) if any(part.num_rows for part in parts) else parts[0]
-    return found.filter(found.column(LIVE)).combine_chunks()
+    return found.filter(found.column(state_tables.LIVE)).combine_chunks()
 
 
 def table_of_items(
@@ -129,7 +118,7 @@ def table_of_items(
     n_rows = len(items)
     if times is None:
         times = items.flatten()[0].to_numpy(zero_copy_only=False)
-    ours = [hashes, np.ones(n_rows, np.bool_), until, np.full(n_rows, NO_TIME)]
+    ours = [hashes, np.ones(n_rows, np.bool_), until, np.full(n_rows, state_tables.NO_TIME)]
     ours += [np.full(n_rows, number, np.int8), times, ids]
     columns = [*map(pa.array, ours), *keys]
     for one in layout.fields:
@@ -140,20 +129,20 @@ def table_of_items(
 
 def in_lists(layout: StateLayout, table: pa.Table, codes: Ints, n_keys: int) -> Any:
     """Return the states of keys, with the items of rows; `codes` has the key of each row."""
-    numbers, fields = column_of(table, LIST).to_numpy(), []
+    numbers, fields = values_of(table, state_tables.LIST), []
     names = dict(zip(layout.items.names, layout.item_names, strict=True))
-    heads = layout.heads.states(table.filter(pa.array(numbers == HEAD))) if layout.growing else None
+    heads = table.filter(pa.array(numbers == state_tables.HEAD)) if layout.growing else None
     for at, one in enumerate(layout.state):
         if one.name not in names and heads is not None:
-            fields.append(heads.flatten()[at])
+            fields.append(layout.heads.states(heads).flatten()[at])
             continue
         if one.name not in names:  # `expires`
-            soonest = np.full(n_keys, FOREVER)
-            np.minimum.at(soonest, codes, until_of(table))
+            soonest = np.full(n_keys, state_tables.FOREVER)
+            np.minimum.at(soonest, codes, values_of(table, state_tables.UNTIL))
             fields.append(pa.array(soonest).cast(one.type))
             continue
         mine = np.flatnonzero(numbers == layout.items.names.index(one.name))
-        items = column_of(table, names[one.name]).take(pa.array(mine))
+        items = state_tables.column_of(table, names[one.name]).take(pa.array(mine))
         fields.append(lists(items, codes[mine], n_keys).cast(one.type))
     return pa.StructArray.from_arrays(fields, fields=list(layout.struct))
 
@@ -165,9 +154,16 @@ def items_of(layout: StateLayout, states: Any) -> Iterator[tuple[Any, Ints]]:
         yield exploded(column, np.arange(len(states), dtype=np.int64))
 
 
+def places_of(codes: Ints) -> Ints:
+    """Return the place of each item among those of its key, from 0; items are in order of keys."""
+    counts = np.bincount(codes)
+    places: Ints = np.arange(codes.size) - (np.cumsum(counts) - counts)[codes]
+    return places
+
+
 def by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Ints, Ints]:
     """Return the rows by key, the number of the key of each, and the first row of each key."""
-    order, new = key_order(hashes_of(table), layout.keys(table))
+    order, new = state_tables.key_order(hashes_of(table), layout.keys(table))
     return table.take(pa.array(order)), np.cumsum(new) - 1, np.flatnonzero(new)
 
 
@@ -186,7 +182,7 @@ def from_lists(layout: StateLayout, table: pa.Table) -> pa.Table:
     for number, (items, owners) in enumerate(items_of(layout, states)):
         at = pa.array(owners)
         keys = [key.take(at) for key in layout.keys(table)]
-        ids, until = np.arange(-owners.size, 0), np.full(owners.size, FOREVER)
+        ids, until = np.arange(-owners.size, 0), np.full(owners.size, state_tables.FOREVER)
         parts.append(
             table_of_items(layout, hashes_of(table)[owners], keys, number, items, ids, until)
         )

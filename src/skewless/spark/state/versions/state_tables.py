@@ -17,13 +17,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from skewless.aggregations.columns import is_list, plain
+from skewless.aggregations import group
+from skewless.aggregations.columns import in_order, is_list, plain
 from skewless.aggregations.types import widens
 from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions.column_room import require_room
-from skewless.spark.state.versions.same_keys import Flags, key_order, same
 
+Flags = NDArray[np.bool_]
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
 #: The columns that come first, and their types.
 OURS = {HASH: pa.uint64(), LIVE: pa.bool_(), UNTIL: pa.int64(), SEEN: pa.int64()}
@@ -99,12 +103,6 @@ class StateLayout:
         """The key's columns in a table of states."""
         return [_KEY + name for name in self.key.names]
 
-    @property
-    def field_names(self) -> list[str]:
-        """The state's columns in a table of states."""
-        names: list[str] = self.fields.names
-        return names
-
     @cached_property
     def struct(self) -> pa.DataType:
         """The type of a state as one value."""
@@ -127,30 +125,32 @@ class StateLayout:
         kinds = dict(zip(self.schema.names, self.schema.types, strict=True))
         for name, kind in zip(table.column_names, table.schema.types, strict=True):
             wanted = kinds.get(name, pa.null())
-            if kind != wanted and not (name in self.field_names and widens(kind, wanted)):
+            if kind != wanted and not (name in self.fields.names and widens(kind, wanted)):
                 raise ValueError(f"column {name!r} of type {kind} is not expected")
             if table.column_names.count(name) > 1:
                 raise ValueError(f"it has the column {name!r} by its old and its new name")
         if any(name not in table.column_names for name in self.key_names):
             raise ValueError("it lacks columns of the key")
-        # Before the first field grew, all rows were heads.
-        heads = _places_of_heads(table.num_rows) if self.growing else {}
-        columns = [
-            table.column(name).cast(kind)
-            if name in table.column_names
-            else pa.chunked_array([heads.get(name, pa.nulls(table.num_rows, kind))])
-            for name, kind in kinds.items()
-        ]
-        return self._renumbered(pa.table(columns, schema=self.schema), table.column_names)
-
-    def _renumbered(self, table: pa.Table, before: list[str]) -> pa.Table:
-        """Return a table whose lists had other numbers: the order of their columns `before`."""
-        numbers = [self.item_names.index(name) for name in before if name in self.item_names]
-        if numbers == list(range(len(numbers))):
+        before = [self.item_names.index(n) for n in table.column_names if n in self.item_names]
+        table = self._filled(table)  # before the first field grew, all rows were heads
+        if before == list(range(len(before))):
             return table
-        now = np.array([*numbers, HEAD], np.int8)[column_of(table, LIST).to_numpy()]
-        place = table.schema.get_field_index(LIST)
-        return self.sorted(table.set_column(place, self.schema.field(place), pa.array(now)))
+        # Its lists had other numbers: the order of their columns.
+        now = np.array([*before, HEAD], np.int8)[values_of(table, LIST)]
+        return self.sorted(with_column(table, LIST, now))
+
+    def _filled(self, table: pa.Table) -> pa.Table:
+        """Return a table with the columns that it lacks: rows become heads, and fields are null."""
+        n_rows, nothing = table.num_rows, pa.array(np.zeros(table.num_rows, np.int64))
+        missing = {one.name: pa.nulls(n_rows, one.type) for one in self.schema}
+        missing |= {LIST: pa.array(np.full(n_rows, HEAD, np.int8)), TIME: nothing, ROW: nothing}
+        columns = [
+            table.column(one.name).cast(one.type)
+            if one.name in table.column_names
+            else missing[one.name]
+            for one in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
 
     def table(
         self, hashes: Keys, keys: Sequence[Any], states: Any, until: Ints, seen: Ints
@@ -162,9 +162,9 @@ class StateLayout:
 
     def states(self, table: pa.Table) -> Any:
         """Return the states of a table as structs, null where there is none."""
-        fields = [column_of(table, name) for name in self.field_names]
-        live = column_of(table, LIVE).to_numpy(zero_copy_only=False)
-        return pa.StructArray.from_arrays(fields, fields=list(self.struct), mask=pa.array(~live))
+        fields = [column_of(table, name) for name in self.fields.names]
+        gone = pa.array(~values_of(table, LIVE))
+        return pa.StructArray.from_arrays(fields, fields=list(self.struct), mask=gone)
 
     def keys(self, table: pa.Table) -> list[Any]:
         """Return the key's columns of a table."""
@@ -184,7 +184,7 @@ class StateLayout:
 
     def sorted(self, table: pa.Table) -> pa.Table:
         """Return the rows in order; of rows that are the same, only the first one."""
-        minor = [column_of(table, name).to_numpy() for name in ROWS] if self.has_items else []
+        minor = [values_of(table, name) for name in ROWS] if self.has_items else []
         order, new = key_order(hashes_of(table), self.keys(table), *minor)
         for one in minor:
             new[1:] |= np.diff(one[order]) != 0
@@ -199,7 +199,7 @@ class StateLayout:
         """Return a table without the items that, by the heads in it, do not count any more."""
         if not self.growing:
             return table
-        numbers, places = (column_of(table, name).to_numpy() for name in (LIST, TIME))
+        numbers, places = values_of(table, LIST), values_of(table, TIME)
         stays = numbers == HEAD
         owners, heads = np.cumsum(stays) - 1, table.filter(pa.array(stays))
         states = self.heads.states(heads)
@@ -214,16 +214,8 @@ class StateLayout:
         """Return the rows of some keys: their heads, and items of them that count."""
         if not self.growing:
             return heads
-        n_rows = heads.num_rows
-        ours = _places_of_heads(n_rows)
-        columns = [
-            heads.column(one.name)
-            if one.name in heads.column_names
-            else ours.get(one.name, pa.nulls(n_rows, one.type))
-            for one in self.schema
-        ]
-        whole = pa.concat_tables([pa.table(columns, schema=self.schema), *items])
-        return self.trimmed(self.sorted(whole.combine_chunks()))
+        whole = pa.concat_tables([self._filled(heads), *items]).combine_chunks()
+        return self.trimmed(self.sorted(whole))
 
     def find(self, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
         """Return for each key the row of `table` that has it, or −1; of several, the head."""
@@ -244,12 +236,6 @@ class StateLayout:
             asked = asked[~found]
             first[asked] += 1
         return rows
-
-
-def _places_of_heads(n_rows: int) -> dict[str, Any]:
-    """Return the columns that rows with items have more, for heads."""
-    nothing = pa.array(np.zeros(n_rows, np.int64))
-    return {LIST: pa.array(np.full(n_rows, HEAD, np.int8)), TIME: nothing, ROW: nothing}
 
 
 def layout_of(schema: pa.Schema) -> StateLayout:
@@ -292,28 +278,22 @@ def column_of(table: pa.Table, name: str) -> Any:
     return plain(column.chunk(0) if column.num_chunks == 1 else column)
 
 
+def values_of(table: pa.Table, name: str) -> Any:
+    """Return one column of numbers or flags as a numpy array."""
+    return column_of(table, name).to_numpy(zero_copy_only=False)
+
+
 def hashes_of(table: pa.Table) -> Keys:
     """Return the hashes of a table's keys, ascending."""
-    hashes: Keys = column_of(table, HASH).to_numpy()
+    hashes: Keys = values_of(table, HASH)
     return hashes
 
 
-def live_of(table: pa.Table) -> Flags:
-    """Return which rows hold a state."""
-    flags: Flags = column_of(table, LIVE).to_numpy(zero_copy_only=False)
-    return flags
-
-
-def until_of(table: pa.Table) -> Ints:
-    """Return the times until which states are held."""
-    until: Ints = column_of(table, UNTIL).to_numpy()
-    return until
-
-
-def seen_of(table: pa.Table) -> Ints:
-    """Return the latest times of the keys' records."""
-    seen: Ints = column_of(table, SEEN).to_numpy()
-    return seen
+def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    """Return a table in which one column has other values."""
+    place = table.schema.get_field_index(name)
+    field = table.schema.field(place)
+    return table.set_column(place, field, pa.array(values, field.type))
 
 
 def spans_of(states: Any, name: str) -> list[Ints]:
@@ -325,25 +305,65 @@ def spans_of(states: Any, name: str) -> list[Ints]:
 def forgotten(layout: StateLayout, table: pa.Table) -> pa.Table:
     """Return rows for the same keys without a state; items do not count without their head."""
     if layout.growing:
-        table = table.filter(pa.array(column_of(table, LIST).to_numpy() == HEAD))
-    n_rows, columns = table.num_rows, []
-    gone = {LIVE: np.zeros(n_rows, np.bool_)}
-    gone |= {UNTIL: np.full(n_rows, FOREVER), SEEN: np.full(n_rows, NO_TIME)}
-    for one in layout.schema:
-        if one.name in gone:
-            columns.append(pa.array(gone[one.name], one.type))
-        elif one.name in layout.field_names:
-            columns.append(pa.nulls(n_rows, one.type))
-        else:
-            columns.append(table.column(one.name))
+        table = table.filter(pa.array(values_of(table, LIST) == HEAD))
+    n_rows = table.num_rows
+    gone = {one.name: pa.nulls(n_rows, one.type) for one in layout.fields}
+    gone[LIVE] = pa.array(np.zeros(n_rows, np.bool_))
+    gone |= {UNTIL: pa.array(np.full(n_rows, FOREVER)), SEEN: pa.array(np.full(n_rows, NO_TIME))}
+    columns = [gone.get(name, table.column(name)) for name in layout.schema.names]
     return pa.table(columns, schema=layout.schema)
 
 
-def with_hashes(table: pa.Table, wanted: Keys) -> Ints:
-    """Return the rows whose hash is among `wanted`, which are ascending."""
-    there = hashes_of(table)
-    first = np.searchsorted(there, wanted, "left")
-    counts = np.searchsorted(there, wanted, "right") - first
-    total = int(counts.sum())
+def every_row(first: Ints, end: Ints) -> Ints:
+    """Return the rows of all ranges, one range after the other."""
+    counts = end - first
     starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
-    return starts + np.arange(total)
+    rows: Ints = starts + np.arange(starts.size)
+    return rows
+
+
+def same(a: Sequence[Any], b: Sequence[Any]) -> Flags:
+    """Return for each row whether the key columns `a` and `b` hold the same key.
+
+    >>> same([pa.array(["x", None, "y"])], [pa.array(["x", None, None])]).tolist()
+    [True, True, False]
+    """
+    found = np.ones(len(a[0]), np.bool_)
+    for one, other in zip(a, b, strict=True):
+        found &= _equal(one, other)
+    return found
+
+
+def _equal(a: Any, b: Any) -> Flags:
+    # Arrow's own comparison means another thing for NaN, and there is none for nested types.
+    if pt.is_floating(a.type) or pt.is_nested(a.type) or pt.is_null(a.type):
+        codes = group([pa.concat_arrays([a, b])]).codes
+        same_codes: Flags = codes[: len(a)] == codes[len(a) :]
+        return same_codes
+    equal = pc.equal(a, b).fill_null(False)
+    if a.null_count or b.null_count:
+        equal = pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
+    flags: Flags = equal.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def key_order(hashes: Keys, keys: Sequence[Any], *minor: Ints) -> tuple[Ints, Flags]:
+    """Return the order by hash, then by key, then by `minor`, and which rows begin another key.
+
+    Rows that are equal in all of these stay in order. Of two keys with the same hash, the first is
+    the one whose row comes first by hash and `minor`.
+    """
+    order = in_order(hashes, *minor)
+    new = np.ones(order.size, np.bool_)
+    found = hashes[order]
+    alike = np.flatnonzero(found[1:] == found[:-1])
+    if alike.size:
+        left, right = pa.array(order[alike]), pa.array(order[alike + 1])
+        equal = same([key.take(left) for key in keys], [key.take(right) for key in keys])
+        new[alike + 1] = ~equal
+        if not equal.all():  # rows of two keys with the same hash may be mixed
+            codes = group([key.take(pa.array(order)) for key in keys]).codes
+            by_key = np.lexsort((codes, found))
+            order, codes = order[by_key], codes[by_key]
+            new[1:] = codes[1:] != codes[:-1]
+    return order, new

@@ -16,7 +16,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +27,10 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import VersionName, version_name
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    HASH,
-    HEAD,
-    LIST,
-    OURS,
-    ROW,
-    ROWS,
-    StateLayout,
-)
+from skewless.spark.state.versions.state_tables import StateLayout, values_of
+
+if TYPE_CHECKING:
+    from skewless.spark.state.versions.held_state import HeldState
 
 T = TypeVar("T")
 FORMAT = "skewless-version"
@@ -69,7 +63,6 @@ class KeptFiles(Generic[T]):
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """Begin with no files."""
         self.most_bytes = most_bytes
         self.n_bytes = 0
         self._files: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
@@ -205,7 +198,7 @@ def _parsed(buffer: Any, where: str) -> Version:
 
 
 def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any]) -> None:
-    ours = OURS | (ROWS if ROW in table.column_names else {})
+    ours = state_tables.OURS | (state_tables.ROWS if state_tables.ROW in table.column_names else {})
     for name, kind in ours.items():
         column = table.column(name)
         if column.type != kind or column.null_count:
@@ -241,7 +234,7 @@ def held_rows(
     rows = [row for table in held for row in layout.live(table).to_pylist()]
     if spread:
         part = layout.key_names[-1]
-        rows = [row for row in rows if row[part] == 0 and row[HASH] not in spread]
+        rows = [row for row in rows if row[part] == 0 and row[state_tables.HASH] not in spread]
     return sorted(map(repr, rows))
 
 
@@ -254,19 +247,19 @@ def table_of(layout: StateLayout, version: Version) -> pa.Table:
 def merged(
     layout: StateLayout,
     changed: pa.Table,
-    names: Sequence[str],
-    files: Sequence[Version],
-    now: int | None = None,
-    n_held: int = 0,
-) -> tuple[pa.Table, list[str]]:
-    """Return the rows of the next version, and the names of the files that stay below it.
+    held: HeldState,
+    now: int | None,
+    size: dict[str, int],
+) -> Version:
+    """Return the next version: rows that have changed, merged with those of the topmost files.
 
-    `names` and `files` are those of the state so far, from the bottom up. `now` is the watermark,
-    by which `changed` says of all rows that have ended. `n_held` is how many rows count.
+    `held` is the state so far. `now` is the watermark, by which `changed` says of all rows that
+    have ended. `size` is how many rows are `held` now, and their `bytes`.
     """
+    files = held.files
     first, n_below, n_rows, n_bytes = 0, len(files), changed.num_rows, changed.nbytes
     if layout.rows and now is not None:
-        while first < n_below and files[first].about.get("last", FOREVER) <= now:
+        while first < n_below and files[first].about.get("last", state_tables.FOREVER) <= now:
             first += 1  # nothing lies below it that its rows hide
     while n_below > first and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
         n_bytes += files[n_below - 1].table.nbytes
@@ -278,18 +271,29 @@ def merged(
     table = layout.trimmed(layout.newest([*parts, changed]))
     below = files[first:n_below]
     n_stored = sum(file.table.num_rows for file in below) + table.num_rows
-    if layout.growing and below and n_stored > 2 * n_held + _FEW_ROWS:
+    if layout.growing and below and n_stored > 2 * size["held"] + _FEW_ROWS:
         lowest, *others = [table_of(layout, file) for file in below]
         table = layout.newest([_lifted(layout, lowest, [*others, table]), table])
         first += 1
     if n_below == first:  # no file below that a row without a state would hide
         table = layout.live(table)
-    return table, list(names[first:n_below])
+    return version_of(layout, table, size, held.names[first:n_below])
+
+
+def version_of(
+    layout: StateLayout, table: pa.Table, size: dict[str, int], below: Sequence[str] = ()
+) -> Version:
+    """Return a version with these rows on top of some files; `size` includes those files."""
+    ends = values_of(table, state_tables.UNTIL)[values_of(table, state_tables.LIVE)]
+    about = size | {"soonest": int(ends.min(initial=state_tables.FOREVER))}
+    if layout.rows:
+        about["last"] = int(ends.max(initial=state_tables.NO_TIME))
+    return Version(table, tuple(below), about)
 
 
 def _lifted(layout: StateLayout, lowest: pa.Table, above: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of the lowest table that count, with the newest heads of their keys."""
-    at = np.flatnonzero(state_tables.column_of(lowest, LIST).to_numpy() == HEAD)
+    at = np.flatnonzero(state_tables.values_of(lowest, state_tables.LIST) == state_tables.HEAD)
     heads = lowest.take(pa.array(at))
     is_old, parts = np.zeros(at.size, np.bool_), [lowest]
     for table in above:
@@ -298,7 +302,7 @@ def _lifted(layout: StateLayout, lowest: pa.Table, above: Sequence[pa.Table]) ->
         parts.append(table.take(pa.array(rows[rows >= 0])))
     found = layout.live(layout.newest(parts))
     # A head that a file above has too is needed only for items.
-    begins = np.flatnonzero(state_tables.column_of(found, LIST).to_numpy() == HEAD)
+    begins = np.flatnonzero(state_tables.values_of(found, state_tables.LIST) == state_tables.HEAD)
     new = found.take(pa.array(begins))
     places = layout.find(heads, state_tables.hashes_of(new), layout.keys(new))
     is_alone = np.diff(np.append(begins, found.num_rows)) == 1
