@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.simulator.records import collect, deal, refill, shares, stretches
+from skewless.simulator.records import deal, refill, shares, stretches
 
 
 @given(
@@ -25,9 +25,6 @@ def test_each_source_gets_its_records_in_order(n_records, n_sources, first, left
     for source in range(n_sources):
         own = dealt[begins[source] : begins[source] + lengths[source]]
         assert own.tolist() == values[sources == source].tolist()
-    back = np.empty(n_records)
-    collect(dealt, first, begins, back)
-    assert back.tolist() == values.tolist()
     # The same behind what each source has left.
     old_lengths = np.array(left[:n_sources])
     head, old_size = stretches(old_lengths)

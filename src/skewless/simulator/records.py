@@ -94,19 +94,6 @@ def deal(values: NDArray[Any], first: I64, begins: Ints, out: NDArray[Any]) -> N
 
 
 @kernel
-def collect(dealt: NDArray[Any], first: I64, begins: Ints, out: NDArray[Any]) -> None:
-    """Put the values of all sources back into the order of the stream."""
-    n_sources = begins.size
-    source, row = first, 0
-    for i in range(out.size):
-        out[i] = dealt[begins[source] + row - (1 if source < first else 0)]
-        source += 1
-        if source == n_sources:
-            source = 0
-            row += 1
-
-
-@kernel
 def _keep(old: NDArray[Any], head: Ints, end: Ints, begins: Ints, out: NDArray[Any]) -> None:
     for source in range(head.size):
         shift = begins[source] - head[source]
