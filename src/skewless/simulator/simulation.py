@@ -220,17 +220,7 @@ class Simulation:
         """Make a plan. With a clock it takes time; no other is made meanwhile."""
         if self._coming is not None:
             return
-        state, moves, seconds = self._timed_plan(strategy, report)
-        ready = 0.0
-        if self.clock is not None:
-            timing = self.clock.timing
-            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
-        self._coming = ready, state, moves, report, seconds
-        self._adopt_plan()
-
-    def _timed_plan(self, strategy: Rebalances[Any], report: Report) -> tuple[Any, Moves, float]:
-        """Return a plan and its time; the first ones are made twice: compiling is not timed."""
-        for _ in range(2):
+        for _ in range(2):  # the first ones are made twice: compiling is not timed
             begin = perf_counter_ns()
             state, moves = strategy.rebalance(report, copy_state(self.states[0]))
             seconds = (perf_counter_ns() - begin) / 1e9
@@ -238,7 +228,12 @@ class Simulation:
             if self._n_warm_plans >= warm:
                 break
             self._n_warm_plans = warm
-        return state, moves, seconds
+        ready = 0.0
+        if self.clock is not None:
+            timing = self.clock.timing
+            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
+        self._coming = ready, state, moves, report, seconds
+        self._adopt_plan()
 
     def _adopt_plan(self) -> None:
         """Route by a plan as soon as it is ready; the keys that it moves wait for their state."""

@@ -97,7 +97,8 @@ class ReplicaCounter:
         """Count these records."""
         begin = 0
         while self._sketches is None and begin < keys.size:
-            begin = _add_while_room(*self._tables, self._counts, keys, workers, begin)
+            first, extra = self._tables
+            begin = _add_while_room(first, extra, self._counts, keys, workers, begin)
             if begin < keys.size:
                 self._make_room()
         if self._sketches is not None:
@@ -174,8 +175,11 @@ class Tally:
     @property
     def mean_capacities(self) -> Floats:
         """The speeds of the workers, as they were for the mean record of the complete windows."""
-        total = self._capacity_sums.sum()
-        return self._capacity_sums / total * self.loads.size if total else self.capacities.copy()
+        total = float(self._capacity_sums.sum())
+        if not total:
+            return self.capacities.copy()
+        mean: Floats = self._capacity_sums / total * self.loads.size
+        return mean
 
     def add(self, keys: Keys, workers: Workers, weights: Floats | None = None) -> None:
         """Count these records, which may span any number of windows."""
@@ -214,4 +218,6 @@ class Tally:
         loads = None
         if self._kept is not None:
             loads = np.array(self._kept).reshape(len(self._kept), self.loads.size)
-        return Windows(*(rows[name].copy() for name in rows.dtype.names or ()), loads)
+        columns: list[Any] = [rows[name].copy() for name in rows.dtype.names or ()]
+        records, costs, peaks, capacity, keys, pairs = columns
+        return Windows(records, costs, peaks, capacity, keys, pairs, loads)
