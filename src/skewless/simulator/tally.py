@@ -177,7 +177,7 @@ class Tally:
         """The speeds of the workers, as they were for the mean record of the complete windows."""
         total = float(self._capacity_sums.sum())
         if not total:
-            return self.capacities.copy()
+            return np.array(self.capacities)
         mean: Floats = self._capacity_sums / total * self.loads.size
         return mean
 
