@@ -272,7 +272,6 @@ def observe(predictor: HotKeyPredictor, keys: Keys, hot: SmallInts, places: Smal
     return n
 
 
-@kernel
 def observe_all(predictor: HotKeyPredictor, keys: Keys, hot: Bytes) -> None:
     """Fill `hot` with 1 for each record whose key is hot when it comes, and learn from them.
 
@@ -281,9 +280,8 @@ def observe_all(predictor: HotKeyPredictor, keys: Keys, hot: Bytes) -> None:
     found, places = np.empty(BLOCK, np.int32), np.empty(2 * BLOCK, np.int32)
     i = 0
     while i < keys.size:
-        n = observe(predictor, keys[i:], found, places)
-        for j in range(n):
-            hot[i + j] = found[j]
+        n = int(observe(predictor, keys[i:], found, places))
+        hot[i : i + n] = found[:n]
         i += n
 
 
