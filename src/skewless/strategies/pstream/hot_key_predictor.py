@@ -231,7 +231,7 @@ def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
 
 
 @kernel
-def _look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts) -> None:
+def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts) -> None:
     """Fill `hot` with 1 for each key that the filter contains, else 0; `places` is scratch.
 
     The same answers as `contains`, several times faster: hashing apart from looking up and no
@@ -262,7 +262,7 @@ def observe(predictor: HotKeyPredictor, keys: Keys, hot: SmallInts, places: Smal
     end = first + min(hot.size, keys.size)
     record = next_long_run(coins, first, end, predictor.synopsis.counters[0]["run"])
     n = min(record + 1, end) - first
-    _look_up(predictor.filter, keys[:n], places, hot)
+    look_up(predictor.filter, keys[:n], places, hot)
     if counters["adaptive"]:  # else the number of keys is not needed
         for i in range(n):
             distinct.add(predictor.registers, seeded(keys[i], predictor.filter.seed[0]))
