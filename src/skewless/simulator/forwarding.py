@@ -88,8 +88,8 @@ class Forwarding:
         """
         keys, workers, merging = [], [], []
         for source, state in enumerate(states):
-            own_keys = np.concatenate([k for k, _ in self._routed[source]])
-            own_workers = np.concatenate([w for _, w in self._routed[source]])
+            columns = zip(*self._routed[source], strict=True)
+            own_keys, own_workers = (np.concatenate(column) for column in columns)
             final = self._strategy.forwards(own_keys, own_workers, state) & told[source]
             keys.append(own_keys)
             workers.append(own_workers)
@@ -147,9 +147,8 @@ class MergeStage:
 
         Without a call of `merge_only`, as for an incomplete last slide, all keys are merged.
         """
-        pieces = self._sent.pop(slide)
-        keys = np.concatenate([k for k, _ in pieces])
-        workers = np.concatenate([w for _, w in pieces])
+        columns = zip(*self._sent.pop(slide), strict=True)
+        keys, workers = (np.concatenate(column) for column in columns)
         merging = None if self._merging is None else self._merging.pop(slide, None)
         self._window.add(partials(keys, workers), merging)
         pairs, merged = self._window.pairs()

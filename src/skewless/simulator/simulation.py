@@ -10,7 +10,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, SmallInts, Workers
 from skewless.simulator.forwarding import Forwarding
-from skewless.simulator.records import Records, collect, deal, decide, joined, shares, stretches
+from skewless.simulator.records import Records, decide, joined
 from skewless.simulator.run import Rebalance
 from skewless.simulator.starting import Membership
 from skewless.simulator.syncing import Exchanges
@@ -158,38 +158,19 @@ class Simulation:
         return self._members.workers_of(workers)
 
     def _route(self, records: Records) -> Workers:
-        n_records = records.keys.size
-        n_sources = len(self.states)
-        if n_sources == 1:
-            workers = np.full(n_records, -1, np.int32)
-            self._decide(0, records, workers)
-        else:
-            first = self.n_records % n_sources
-            lengths = shares(n_records, first, n_sources)
-            begins, size = stretches(lengths)
-            keys = np.empty(size, np.uint64)
-            deal(records.keys, first, begins, keys)
-            weights = None
-            if records.weights is not None:
-                weights = np.empty(size)
-                deal(records.weights, first, begins, weights)
-            dealt = np.full(size, -1, np.int32)
-            for source, (begin, end) in enumerate(zip(begins, begins + lengths, strict=True)):
-                own = slice(begin, end)
-                costs = None if weights is None else weights[own]
-                self._decide(source, Records(keys[own], costs), dealt[own])
-            workers = np.empty(n_records, np.int32)
-            collect(dealt, first, begins, workers)
-        self.n_records += n_records
+        """Let each source route its records, and measure how long it takes."""
+        workers = np.full(records.keys.size, -1, np.int32)
+        for source, state in enumerate(self.states):
+            places = slice((source - self.n_records) % len(self.states), None, len(self.states))
+            own, out = records.part(places), workers[places].copy()
+            begin = perf_counter_ns()
+            decide(self.strategy, own, state, out)
+            self.route_ns += perf_counter_ns() - begin
+            workers[places] = out
+            if self.forwarding is not None:
+                self.forwarding.add(source, own.keys, out)
+        self.n_records += records.keys.size
         return self._members.workers_of(workers)
-
-    def _decide(self, source: int, records: Records, out: Workers) -> None:
-        """Let a source route its records, and measure how long it takes."""
-        begin = perf_counter_ns()
-        decide(self.strategy, records, self.states[source], out)
-        self.route_ns += perf_counter_ns() - begin
-        if self.forwarding is not None:
-            self.forwarding.add(source, records.keys, out)
 
     def _begin(self) -> None:
         """Begin an interval when it is due."""
@@ -239,17 +220,7 @@ class Simulation:
         """Make a plan. With a clock it takes time; no other is made meanwhile."""
         if self._coming is not None:
             return
-        state, moves, seconds = self._timed_plan(strategy, report)
-        ready = 0.0
-        if self.clock is not None:
-            timing = self.clock.timing
-            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
-        self._coming = ready, state, moves, report, seconds
-        self._adopt_plan()
-
-    def _timed_plan(self, strategy: Rebalances[Any], report: Report) -> tuple[Any, Moves, float]:
-        """Return a plan and its time; the first ones are made twice: compiling is not timed."""
-        for _ in range(2):
+        for _ in range(2):  # the first ones are made twice: compiling is not timed
             begin = perf_counter_ns()
             state, moves = strategy.rebalance(report, copy_state(self.states[0]))
             seconds = (perf_counter_ns() - begin) / 1e9
@@ -257,7 +228,12 @@ class Simulation:
             if self._n_warm_plans >= warm:
                 break
             self._n_warm_plans = warm
-        return state, moves, seconds
+        ready = 0.0
+        if self.clock is not None:
+            timing = self.clock.timing
+            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
+        self._coming = ready, state, moves, report, seconds
+        self._adopt_plan()
 
     def _adopt_plan(self) -> None:
         """Route by a plan as soon as it is ready; the keys that it moves wait for their state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,28 +13,12 @@ from skewless.kernels.distinct import add as add_distinct
 from skewless.kernels.distinct import estimate as estimate_distinct
 from skewless.kernels.distinct import registers
 from skewless.kernels.hashing import GOLDEN, mix
-from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, put
+from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, put_all
 from skewless.plumbing.compiling import kernel
 from skewless.simulator.starting import Measuring
 
-N_KEYS, N_EXTRA = 0, 1
 _FIRST_SIZE = 1 << 12
 _PRECISION = 16  # 65,536 registers: standard error 0.4 %
-
-
-class Replicas(NamedTuple):
-    """Every key with its first worker, and every further pair.
-
-    Most keys stay on one worker: nearly always one look-up per record.
-    """
-
-    first: KeyTable  # key -> the worker that got its first record
-    extra: KeyTable  # pair -> 0
-    counts: Ints
-
-
-def _empty(n_keys: int, n_extra: int) -> Replicas:
-    return Replicas(key_table(n_keys), key_table(n_extra), np.zeros(2, np.int64))
 
 
 @kernel
@@ -48,41 +32,31 @@ def pair(key: U64, worker: I32) -> U64:
 
 
 @kernel
-def _add(replicas: Replicas, key: U64, worker: I32) -> None:
-    slot = find_slot(replicas.first, key)
-    first = replicas.first.values[slot]
-    if first == worker:
-        return
-    if first == ABSENT:
-        replicas.first.keys[slot] = key
-        replicas.first.values[slot] = worker
-        replicas.counts[N_KEYS] += 1
-        return
-    name = pair(key, worker)
-    slot = find_slot(replicas.extra, name)
-    if replicas.extra.values[slot] == ABSENT:
-        replicas.extra.keys[slot] = name
-        replicas.extra.values[slot] = 0
-        replicas.counts[N_EXTRA] += 1
+def _add_while_room(
+    first: KeyTable, extra: KeyTable, counts: Ints, keys: Keys, workers: Workers, begin: I64
+) -> I64:
+    """Add records from `begin` on; return where a table is half full, or the end.
 
-
-@kernel
-def _add_while_room(replicas: Replicas, keys: Keys, workers: Workers, begin: I64) -> I64:
-    """Add records from `begin` on; return where the tables are half full, or the end."""
-    most_keys = replicas.first.keys.size // 2
-    most_extra = replicas.extra.keys.size // 2
+    Most keys stay on one worker: nearly always one look-up per record.
+    """
     for i in range(begin, keys.size):
-        if replicas.counts[N_KEYS] >= most_keys or replicas.counts[N_EXTRA] >= most_extra:
+        if 2 * counts[0] >= first.keys.size or 2 * counts[1] >= extra.keys.size:
             return i
-        _add(replicas, keys[i], workers[i])
+        slot = find_slot(first, keys[i])
+        if first.values[slot] == workers[i]:
+            continue
+        if first.values[slot] == ABSENT:
+            first.keys[slot] = keys[i]
+            first.values[slot] = workers[i]
+            counts[0] += 1
+            continue
+        name = pair(keys[i], workers[i])
+        slot = find_slot(extra, name)
+        if extra.values[slot] == ABSENT:
+            extra.keys[slot] = name
+            extra.values[slot] = 0
+            counts[1] += 1
     return keys.size
-
-
-@kernel
-def _copy_table(old: KeyTable, new: KeyTable) -> None:
-    for slot in range(old.keys.size):
-        if old.values[slot] != ABSENT:
-            put(new, old.keys[slot], old.values[slot])
 
 
 @kernel
@@ -109,7 +83,9 @@ class ReplicaCounter:
 
     def __init__(self, max_pairs: int = 1 << 25) -> None:
         self.max_pairs = max_pairs
-        self._replicas = _empty(_FIRST_SIZE, _FIRST_SIZE)
+        # The first worker of each key, and every further pair of a key and a worker.
+        self._tables = [key_table(_FIRST_SIZE), key_table(_FIRST_SIZE)]
+        self._counts = np.zeros(2, np.int64)  # keys, further pairs
         self._sketches: tuple[Bytes, Bytes] | None = None
 
     @property
@@ -121,46 +97,41 @@ class ReplicaCounter:
         """Count these records."""
         begin = 0
         while self._sketches is None and begin < keys.size:
-            begin = _add_while_room(self._replicas, keys, workers, begin)
+            first, extra = self._tables
+            begin = _add_while_room(first, extra, self._counts, keys, workers, begin)
             if begin < keys.size:
                 self._make_room()
         if self._sketches is not None:
             _add_estimated(keys[begin:], workers[begin:], *self._sketches)
 
     def _make_room(self) -> None:
-        counts = self._replicas.counts
-        if counts.sum() >= self.max_pairs:
+        used = [table.values != ABSENT for table in self._tables]
+        if self._counts.sum() >= self.max_pairs:
+            first, extra = self._tables
             self._sketches = registers(_PRECISION), registers(_PRECISION)
-            first, extra, _ = self._replicas
-            used = first.values != ABSENT
-            _add_estimated(first.keys[used], first.values[used], *self._sketches)
-            _add_names(extra.keys[extra.values != ABSENT], self._sketches[1])
-            self._replicas = _empty(1, 1)
+            _add_estimated(first.keys[used[0]], first.values[used[0]], *self._sketches)
+            _add_names(extra.keys[used[1]], self._sketches[1])
+            self._tables = [key_table(1), key_table(1)]
             return
-        tables = []
-        for table, count in zip(self._replicas[:2], counts, strict=True):
-            if 2 * count >= table.keys.size:
-                larger = key_table(2 * int(count))
-                _copy_table(table, larger)
-                tables.append(larger)
-            else:
-                tables.append(table)
-        self._replicas = Replicas(tables[0], tables[1], counts)
+        for i, table in enumerate(self._tables):
+            if 2 * self._counts[i] >= table.keys.size:
+                self._tables[i] = key_table(2 * int(self._counts[i]))
+                put_all(self._tables[i], table.keys[used[i]], table.values[used[i]])
 
     def counts(self) -> tuple[int, int]:
         """Return the number of distinct keys and of distinct (key, worker) pairs."""
         if self._sketches is not None:
             n_keys, n_pairs = (round(float(estimate_distinct(r))) for r in self._sketches)
             return n_keys, max(n_keys, n_pairs)
-        n_keys, n_extra = (int(count) for count in self._replicas.counts)
+        n_keys, n_extra = self._counts.tolist()
         return n_keys, n_keys + n_extra
 
     def clear(self) -> None:
         """Begin again with nothing counted; the tables keep their size."""
         self._sketches = None
-        self._replicas.counts[:] = 0
-        clear(self._replicas.first)
-        clear(self._replicas.extra)
+        self._counts[:] = 0
+        for table in self._tables:
+            clear(table)
 
 
 @dataclass(frozen=True)
@@ -199,12 +170,12 @@ class Tally:
         self._window_loads = np.zeros_like(self.loads)
         self._window_records = 0
         self._window_replicas = ReplicaCounter(measuring.max_pairs)
-        self._rows: list[tuple[int, float, float, float, int, int]] = []
+        self._rows: list[tuple[Any, ...]] = []
 
     @property
     def mean_capacities(self) -> Floats:
         """The speeds of the workers, as they were for the mean record of the complete windows."""
-        total = self._capacity_sums.sum()
+        total = float(self._capacity_sums.sum())
         if not total:
             return np.array(self.capacities)
         mean: Floats = self._capacity_sums / total * self.loads.size
@@ -226,13 +197,12 @@ class Tally:
             begin = end
 
     def _close_window(self) -> None:
-        there = self.capacities > 0  # a worker that has just left is no measure
-        peak = float((self._window_loads[there] / self.capacities[there]).max())
-        cost = float(self._window_loads.sum())
-        capacity = float(self.capacities.sum())
-        self._capacity_sums += self._window_records * self.capacities
+        loads, capacities = self._window_loads, self.capacities
+        there = capacities > 0  # a worker that has just left is no measure
+        peak = (loads[there] / capacities[there]).max()
         counts = self._window_replicas.counts()
-        self._rows.append((self._window_records, cost, peak, capacity, *counts))
+        self._rows.append((self._window_records, loads.sum(), peak, capacities.sum(), *counts))
+        self._capacity_sums += self._window_records * capacities
         self.loads += self._window_loads
         if self._kept is not None:
             self._kept.append(self._window_loads.astype(np.float64))
@@ -244,11 +214,10 @@ class Tally:
         """Close the last window and return all of them."""
         if self._window_records:
             self._close_window()
-        columns = list(zip(*self._rows, strict=True)) or [()] * 6
+        rows = np.array(self._rows, "i8, f8, f8, f8, i8, i8")
         loads = None
         if self._kept is not None:
             loads = np.array(self._kept).reshape(len(self._kept), self.loads.size)
-        kinds = ("i8", "f8", "f8", "f8", "i8", "i8")
-        arrays: list[Any] = [np.array(c, kind) for c, kind in zip(columns, kinds, strict=True)]
-        records, costs, peaks, capacity, keys, pairs = arrays
+        columns: list[Any] = [rows[name].copy() for name in rows.dtype.names or ()]
+        records, costs, peaks, capacity, keys, pairs = columns
         return Windows(records, costs, peaks, capacity, keys, pairs, loads)

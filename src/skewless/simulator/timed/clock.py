@@ -12,7 +12,7 @@ from skewless.kernels.hashing import seed_array
 from skewless.simulator.forwarding import MergeStage
 from skewless.simulator.starting import require_memory
 from skewless.simulator.timed import queueing, under_way
-from skewless.simulator.timed.queueing import Batch, Queues, Routed, Rules, by_source, no_batch
+from skewless.simulator.timed.queueing import Batch, Queues, Rules, with_records
 from skewless.simulator.timed.timing import LONGEST_SECONDS, Timing
 from skewless.simulator.timed.under_way import HeldKeys, InFlight, Parked, Times, no_times
 from skewless.state import zeros
@@ -76,7 +76,7 @@ class Clock:
         self.queues = _empty_queues(timing, self._rules, n_sources, capacities)
         self._restart_sources()
         self._times = no_times(0)
-        self._batch = no_batch(n_sources)
+        self._batch = zeros(Batch, 0, head=np.arange(n_sources), end=1)
         self._held = HeldKeys()
         self._holds = False  # whether a record ever had to wait for the state of its key
         none = np.zeros(1, np.int64)
@@ -105,21 +105,15 @@ class Clock:
         costs = np.full(keys.size, self.timing.service)
         if weights is not None:
             costs *= weights
-        first = self._n_records % self._n_sources
-        records = Routed(
-            workers=workers,
-            costs=costs,
-            windows=np.full(keys.size, window),
-            until=self._held.until(keys),
-            keys=keys if self._flight.fails.any() else keys[:0],
-        )
+        until = self._held.until(keys)
+        windows = np.full(keys.size, window)
+        self._batch = with_records(self._batch, workers, costs, windows, until, keys)
         self._n_records += keys.size
         if self._merging is not None:
             self._merging.add(window, keys, workers)
-        self._batch = by_source(self._batch, records, first)
-        self._holds = self._holds or bool(records.until.any())
+        self._holds = self._holds or bool(until.any())
         if self._holds:
-            n_held = int(np.count_nonzero(self._batch.until))
+            n_held = int(np.count_nonzero(self._batch.until[: self._batch.end[0]]))
             self._parked = under_way.with_room(self._parked, n_held)
         ends = self._n_records % self._window == 0
         self._advance(to_the_end=ends and self.timing.barrier)
@@ -242,8 +236,8 @@ class Clock:
         return measured
 
     def _advance(self, *, to_the_end: bool) -> None:
-        n_sent = int((self._batch.end - self._batch.head).sum() + self._parked.size[0])
         if self._flight.fails.any():
+            n_sent = int(_unsent(self._batch)[0].size + self._parked.size[0])
             self._flight = under_way.with_room(self._flight, n_sent)
         queueing.advance(
             self.queues,
@@ -325,10 +319,10 @@ def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floa
 
 def _unsent(batch: Batch) -> tuple[Ints, SmallInts]:
     """Return where the batch has records, and their sources."""
-    n_left = batch.end - batch.head
-    begins = np.cumsum(n_left) - n_left
-    places = np.arange(n_left.sum()) + np.repeat(batch.head - begins, n_left)
-    return places, np.repeat(np.arange(n_left.size, dtype=np.int32), n_left)
+    places = np.arange(batch.head.min(), batch.end[0])
+    sources = ((places - batch.head[0]) % batch.head.size).astype(np.int32)
+    unsent = places >= batch.head[sources]
+    return places[unsent], sources[unsent]
 
 
 def _by_window(windows: list[Ints], n_windows: int) -> Ints:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
 from skewless.kernels.hashing import draw, to_unit
 from skewless.kernels.sorting import sift
 from skewless.plumbing.compiling import kernel
-from skewless.simulator.records import deal, refill, shares, stretches
 from skewless.simulator.timed.under_way import (
     InFlight,
     Parked,
@@ -50,16 +50,15 @@ class Queues(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Records that have a worker, source by source."""
+    """Records that have a worker, in the order of the stream; sources take turns in it."""
 
     workers: SmallInts
     costs: Floats  # seconds on a worker of capacity 1
     windows: Ints  # the window of each record
     until: Floats  # before which it may not leave, because its key has no state yet
-    keys: Keys  # empty unless a worker will fail
-    head: Ints  # by source: its next record
-    end: Ints  # by source: behind its last record
-    limit: Ints  # by source: behind its last place
+    keys: Keys
+    head: Ints  # by source: the place of its next record, which may not be there yet
+    end: Ints  # [1] behind the last record
 
 
 class Rules(NamedTuple):
@@ -188,7 +187,7 @@ def _serve_parked(
 @kernel
 def _next_record(queues: Queues, batch: Batch, rules: Rules, source: I64, time: F64) -> None:
     """Advance a source, which sent a record at `time`, to its next one."""
-    batch.head[source] += 1
+    batch.head[source] += batch.head.size
     queues.emitted[source] += 1
     queues.arrived[source] = next_arrival(queues, rules, source, queues.due.size)
     queues.due[source] = max(time + rules.emit, queues.arrived[source])
@@ -217,7 +216,7 @@ def advance(
             _serve_parked(queues, parked, flight, times, rules.network)
             continue
         i = batch.head[source]
-        if i == batch.end[source]:
+        if i >= batch.end[0]:
             if not to_the_end:
                 return
             queues.n_heap[0] -= 1
@@ -231,7 +230,7 @@ def advance(
             continue
         worker = batch.workers[i]
         cost = batch.costs[i]
-        key = batch.keys[i] if batch.keys.size > 0 else np.uint64(0)
+        key = batch.keys[i]
         number = queues.emitted[source]
         if rules.exponential:
             cost *= _exponential(~rules.seed, number * n_sources + source)
@@ -257,41 +256,20 @@ def advance(
         _serve_parked(queues, parked, flight, times, rules.network)
 
 
-class Routed(NamedTuple):
-    """Some routed records, in the order of the stream."""
+def with_records(before: Batch, *columns: NDArray[Any]) -> Batch:
+    """Return the batch with new records behind the others; `columns` are its first fields.
 
-    workers: Workers
-    costs: Floats  # seconds on a worker of capacity 1
-    windows: Ints
-    until: Floats  # before which it may not leave its source
-    keys: Keys  # empty unless a worker will fail
-
-
-def no_batch(n_sources: int) -> Batch:
-    """Return a batch without records."""
-    none: list[Any] = [np.empty(0, kind) for kind in ("i4", "f8", "i8", "f8", "u8")]
-    return Batch._make([*none, *(np.zeros(n_sources, np.int64) for _ in range(3))])
-
-
-def by_source(before: Batch, new: Routed, first: int) -> Batch:
-    """Build a batch of the records that are left and the new ones behind them, source by source.
-
-    The first of the new records belongs to the source `first`, and so on in turn. The arrays of
-    `before` are used again while they have room: a source that is far behind has many records left.
+    Its arrays are used again while they have room. If they have none, records that were sent go.
     """
-    counts = shares(new.workers.size, first, before.head.size)
-    columns = new._asdict()
-    if (before.end + counts <= before.limit).all():
-        for name, values in columns.items():
-            if values.size:
-                deal(values, first, before.end, getattr(before, name))
-        return before._replace(end=before.end + counts)
-    lengths = before.end - before.head + counts
-    room = lengths + lengths.sum() // lengths.size  # also for a source that is not behind
-    begins, size = stretches(room)
-    for name, values in columns.items():
-        if values.size:  # else it is a column that is not needed
-            columns[name] = np.zeros(size, values.dtype)
-            old = getattr(before, name)
-            refill(old, before.head, before.end, values, first, begins, columns[name])
-    return Batch(**columns, head=begins.copy(), end=begins + lengths, limit=begins + room)
+    batch, n_new = before, columns[0].size
+    if before.end[0] + n_new > before.workers.size:
+        left = slice(int(min(before.head.min(), before.end[0])), int(before.end[0]))
+        n_left = left.stop - left.start
+        room = np.zeros(n_left + 2 * n_new)
+        arrays = [np.concatenate([old[left], room.astype(old.dtype)]) for old in before[:-2]]
+        batch = Batch._make([*arrays, before.head - left.start, before.end - left.start])
+    first = int(batch.end[0])
+    for name, values in zip(Batch._fields[:-2], columns, strict=True):
+        getattr(batch, name)[first : first + n_new] = values
+    batch.end[0] += n_new
+    return batch

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers
+from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.merge_history import MergeHistory
@@ -127,78 +127,37 @@ def next_window(state: Bandit) -> None:
         counters["split_limit"] += 1
 
 
-class _Run(NamedTuple):
-    """Values that stay the same while a run of records is routed."""
-
-    n_workers: I64
-    hash_seed: U64
-    draw_seed: U64
-    first_draw: I64  # number of the first record's random draw
-    first_total: I64  # records in the window before the first
-    window: I64
-    hot_above: F64
-    watch_above: F64
-    rate: F64
-    exploration: F64
-    load_weight: F64
-    replica_weight: F64
-    by_batch: I64
-    is_dealing: bool
-    margin: F64
-
-
 @kernel
-def _run(state: Bandit) -> _Run:
-    levels = state.levels[0]
-    return _Run(
-        state.window.loads.size,
-        state.seeds[0],
-        state.seeds[1],
-        state.counters[0]["draws"],
-        state.window.counters[0]["total"],
-        state.counters[0]["window"],
-        levels["hot_above"],
-        levels["watch_above"],
-        levels["rate"],
-        levels["exploration"],
-        levels["load_weight"],
-        levels["replica_weight"],
-        state.counters[0]["by_batch"],
-        levels["scale"] >= _SEVERAL,
-        min(levels["scale"] / _SOURCES_PER_STEP, _MOST_STEPS) * levels["rate"],
-    )
-
-
-@kernel
-def _observe(state: Bandit, run: _Run, key: U64) -> I64:
+def _observe(state: Bandit, key: U64) -> I64:
     """Count a record; return the row of its key if that is hot, or ABSENT (Alg. 1, l. 1–3)."""
-    hot = state.hot
+    hot, levels, window = state.hot, state.levels[0], state.counters[0]["window"]
     row = np.int64(get(hot.table, key))
     if row != ABSENT:
         hot.counts[row] += 1.0
     else:
         frequency = count(state.counts, key)
-        if frequency <= run.watch_above:
+        if frequency <= levels["watch_above"]:
             return row
-        home = home_of(key, run.hash_seed, run.n_workers)
+        home = home_of(key, state.seeds[0], state.sent.size)
         row = take_row(hot, key, home, frequency)
         if row == ABSENT:
             return row
         clear_row(state.q, row)
         clear_replicas(state.replicas, row)
-    if hot.until[row] <= run.window and hot.counts[row] > run.hot_above:
-        if hot.until[row] < run.window and hot.counts[row] > 1.0 and not run.by_batch:
-            # It turns hot; its records so far were hashed.
+    if hot.until[row] <= window and hot.counts[row] > levels["hot_above"]:
+        turns_hot = hot.until[row] < window and hot.counts[row] > 1.0
+        if turns_hot and not state.counters[0]["by_batch"]:
+            # Its records so far were hashed.
             place_on(state.replicas, row, np.int64(hot.homes[row]))
-        hot.until[row] = run.window + 1
-    return row if hot.until[row] >= run.window else np.int64(ABSENT)
+        hot.until[row] = window + 1
+    return row if hot.until[row] >= window else np.int64(ABSENT)
 
 
 @kernel
-def _hot_row(state: Bandit, window: I64, key: U64) -> I64:
+def _hot_row(state: Bandit, key: U64) -> I64:
     """Return the row of a key that is hot, or ABSENT."""
     row = np.int64(get(state.hot.table, key))
-    if row != ABSENT and state.hot.until[row] < window:
+    if row != ABSENT and state.hot.until[row] < state.counters[0]["window"]:
         return np.int64(ABSENT)
     return row
 
@@ -220,15 +179,16 @@ def _explore(state: Bandit, row: I64, bits: U64) -> I64:
 
 
 @kernel
-def _dealt(state: Bandit, run: _Run, row: I64, first: I64, bits: U64) -> I64:
+def _dealt(state: Bandit, row: I64, first: I64, bits: U64) -> I64:
     """Draw two of the places that are nearly the best, and return the one with less load.
 
     Sources that begin with the same values would all send the key's records to the same worker
     until each of them has learned by itself that it is full.
     """
-    n_workers = run.n_workers
+    n_workers, levels = state.sent.size, state.levels[0]
     at = row * state.q.shape[1]
-    least = state.q.values[at + first] - run.margin
+    margin = min(levels["scale"] / _SOURCES_PER_STEP, _MOST_STEPS) * levels["rate"]
+    least = state.q.values[at + first] - margin
     n_alike = 0
     for place in range(n_workers):
         n_alike += np.int64(state.q.values[at + place] >= least)
@@ -250,33 +210,33 @@ def _dealt(state: Bandit, run: _Run, row: I64, first: I64, bits: U64) -> I64:
 
 
 @kernel
-def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
+def _decide(state: Bandit, row: I64, i: I64) -> I64:
     """Choose the worker of hot record `i` of the run, and learn from it (Alg. 1, l. 4–6, 9)."""
-    n_workers = run.n_workers
-    bits = draw(run.draw_seed, run.first_draw + i)
+    n_workers, levels = state.sent.size, state.levels[0]
+    bits = draw(state.seeds[1], state.counters[0]["draws"] + i)
     home = np.int64(state.hot.homes[row])
-    if to_unit(bits) < run.exploration:
+    if to_unit(bits) < levels["exploration"]:
         worker = _explore(state, row, mix(bits))
         place = worker - home
         place += n_workers * np.int64(place < 0)
     else:
         place = best(state.q, row)
-        if run.is_dealing:
-            place = _dealt(state, run, row, place, mix(bits))
+        if levels["scale"] >= _SEVERAL:
+            place = _dealt(state, row, place, mix(bits))
         worker = home + place
         worker -= n_workers * np.int64(worker >= n_workers)
     # Eq. 3, numerator and denominator times n, and eq. 4; both with the record just placed.
     state.window.loads[worker] += 1
     state.sent[worker] += 1
     load = n_workers * state.window.loads[worker]
-    total = run.first_total + i + 1
+    total = state.window.counters[0]["total"] + i + 1
     width = place_on(state.replicas, row, worker)
     reward = -(
-        run.load_weight * ((load - total) / max(load, total, 1))
-        + run.replica_weight * (width / n_workers)
+        levels["load_weight"] * ((load - total) / max(load, total, 1))
+        + levels["replica_weight"] * (width / n_workers)
     )
-    keep(state.q, row, place, reward, run.rate)
-    learn(state.q, row, place, reward, run.rate)  # even while an answer is awaited
+    keep(state.q, row, place, reward, levels["rate"])
+    learn(state.q, row, place, reward, levels["rate"])  # even while an answer is awaited
     return worker
 
 
@@ -310,23 +270,22 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
             next_window(state)
         if slides.expire(state.window) and not by_batch:
             slides.next_slide(state.replicas)
-        run = _run(state)
         end = min(keys.size, begin + slides.room(state.window))
         if not by_batch:
             end = min(end, begin + state.counters[0]["stats_window"] - state.counters[0]["records"])
             state.counters[0]["records"] += end - begin
         if not by_batch or begin == 0:
             for i in range(begin, keys.size if by_batch else end):
-                rows[i] = _observe(state, run, keys[i])
+                rows[i] = _observe(state, keys[i])
         if by_batch:  # a key may have turned hot by a later record
             for i in range(begin, end):
-                rows[i] = _hot_row(state, run.window, keys[i])
+                rows[i] = _hot_row(state, keys[i])
         for i in range(begin, end):
             row = np.int64(rows[i])
             if row != ABSENT:
-                out[i] = _decide(state, run, row, i - begin)
+                out[i] = _decide(state, row, i - begin)
             else:  # Alg. 1, l. 8
-                worker = home_of(keys[i], run.hash_seed, run.n_workers)
+                worker = home_of(keys[i], state.seeds[0], state.sent.size)
                 state.window.loads[worker] += 1
                 state.sent[worker] += 1
                 out[i] = worker
@@ -339,6 +298,6 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
 def forwards(keys: Keys, workers: Workers, state: Bandit, out: NDArray[np.bool_]) -> None:
     """Fill `out` with whether the key of each record is cold and its worker is the key's home."""
     for i in range(keys.size):
-        is_hot = _hot_row(state, state.counters[0]["window"], keys[i]) != ABSENT
+        is_hot = _hot_row(state, keys[i]) != ABSENT
         home = home_of(keys[i], state.seeds[0], state.window.loads.size)
         out[i] = not is_hot and workers[i] == home

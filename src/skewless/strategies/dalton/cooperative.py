@@ -18,10 +18,7 @@ from skewless.arrays import Floats
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.merge_history import OWN, RECENT, add_merge, follow, scale_of
 from skewless.strategies.dalton import slides
-from skewless.strategies.dalton.bandit import (
-    Bandit,
-    home_of,
-)
+from skewless.strategies.dalton.bandit import Bandit, home_of
 from skewless.strategies.dalton.key_counts import KeyCounts, count_of
 from skewless.strategies.dalton.q_table import (
     averaged,
@@ -112,7 +109,12 @@ def merge_into(
     n_workers = merged.sent.size
     stats_window = int(merged.counters[0]["stats_window"])
     fading = stats_window / (stats_window + n_new)
-    _merge_numbers(merged, states)
+    merged.seeds[0] = states[0].seeds[0]
+    merged.seeds[1] = min(state.seeds[1] for state in states)
+    merged.counts.sketch.seeds[:] = states[0].counts.sketch.seeds
+    for name in ("split_limit", "draws"):
+        merged.counters[name] = max(int(state.counters[0][name]) for state in states)
+    merged.counters["told"] = merged.counters["draws"]
     add_merge(merged.merges, [state.merges for state in states], n_new, stats_window)
     recent, clock = float(merged.merges.sums[RECENT]), int(merged.merges.times[-1])
     older = np.max([state.of_all for state in states], axis=0)
@@ -126,7 +128,12 @@ def merge_into(
     found = []
     candidates = set().union(*(message.candidates(n_workers) for message in messages))
     for key in sorted(candidates):
-        shared, deadline = _known(messages, key)
+        rows = [
+            (message.state.hot, message.rows[key]) for message in messages if key in message.rows
+        ]
+        # The faded records of the key at all sources, 0 if it was not hot, and its deadline.
+        known = [(float(hot.shared[row]), int(hot.deadline[row])) for hot, row in rows]
+        shared, deadline = max(known, default=(0.0, 0))
         if shared > 0:
             frequency = fading * shared + sum(sorted(message.new(key) for message in messages))
         else:
@@ -152,22 +159,6 @@ def merge_into(
             set_values(merged.q, row, learned_by_all(learned, float(merged.levels[0]["rate"])))
         elif learned:
             set_values(merged.q, row, averaged(learned, weighted=averaging == "weighted"))
-
-
-def _merge_numbers(merged: Bandit, states: Sequence[Bandit]) -> None:
-    merged.seeds[0] = states[0].seeds[0]
-    merged.seeds[1] = min(state.seeds[1] for state in states)
-    merged.counts.sketch.seeds[:] = states[0].counts.sketch.seeds
-    for name in ("split_limit", "draws"):
-        merged.counters[name] = max(int(state.counters[0][name]) for state in states)
-    merged.counters["told"] = merged.counters["draws"]
-
-
-def _known(messages: Sequence[_Message], key: int) -> tuple[float, int]:
-    """Return the faded records of the key at all sources, 0 if it was not hot, and its deadline."""
-    found = [(m.state.hot, m.rows[key]) for m in messages if key in m.rows]
-    known = [(float(hot.shared[row]), int(hot.deadline[row])) for hot, row in found]
-    return max(known, default=(0.0, 0))
 
 
 def take_over(state: Bandit, merged: Bandit, *, hybrid: bool) -> None:

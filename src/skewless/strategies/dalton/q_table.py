@@ -105,74 +105,23 @@ def learn(table: QTable, row: I64, place: I64, reward: F64, rate: F64) -> None:
 @kernel
 def set_value(table: QTable, row: I64, place: I64, value: F64) -> None:
     """Set a value, and update the best place of its row."""
-    table.values[row * table.shape[1] + place] = value
-    if place != best(table, row):
-        _play_other(table, row, place, value)
-    elif value <= table.others[row]:
-        _play_best(table, row, place, value)
-
-
-@kernel
-def _play_other(table: QTable, row: I64, place: I64, value: F64) -> None:
-    """Play the matches of a place that was not the best, up to one that ends as before."""
     n_places = table.shape[1]
     first = row * n_places
-    old_best = best(table, row)
-    # The lowest match is between two places, the others between winners of matches.
-    winner = _better(table, first, place & ~1, place | 1)
-    node = (n_places + place) >> 1
-    while winner == place or winner != table.winners[first + node]:
-        table.winners[first + node] = winner
-        if node == 1:
-            break
-        node >>= 1
-        left = np.int64(table.winners[first + 2 * node])
-        winner = _better(table, first, left, np.int64(table.winners[first + 2 * node + 1]))
-    # If it is the best now, the best so far is the second; if not, it may be the second itself.
-    second = table.values[first + old_best] if best(table, row) == place else value
-    table.others[row] = max(table.others[row], second)
-
-
-@kernel
-def _play_best(table: QTable, row: I64, place: I64, value: F64) -> None:
-    """Play all matches of a place that was the best, and find the second best.
-
-    With 4 places, nodes 4 … 7 are the places and the others their matches::
-
-                  1
-              ┌───┴───┐
-              2       3
-            ┌─┴─┐   ┌─┴─┐
-            4   5   6   7
-        place 0 1   2   3
-
-    Say that the value of place 0 has fallen, and 3 is better than 2. The path of place 0 is 4, 2,
-    1. On it, the winner so far plays the winner of each node beside the path: place 1 of node 5,
-    then place 3 of node 3. If place 3 wins that match, it was met at node 3. The second best is the
-    best of all that lost on the path, and of what the winner beat below the node where it was met:
-    here place 2, which played no match on the path.
-    """
-    n_places = table.shape[1]
-    first = row * n_places
-    winner = place
-    met_at = n_places + place  # the node beside the path at which the winner was met
-    rival = place ^ 1
+    table.values[first + place] = value
+    if place == best(table, row) and value > table.others[row]:
+        return
+    # The place, and then the winner so far, plays the winner beside its path to the root.
+    winner, rival = place, place ^ 1
     node = n_places + place
-    second = -np.inf
     while node > 1:
-        rival_value = table.values[first + rival]
-        loses = rival_value > value or (rival_value == value and rival < winner)
-        second = max(second, value if loses else rival_value)
-        value = rival_value if loses else value
-        met_at = node ^ 1 if loses else met_at
-        winner = rival if loses else winner
+        winner = _better(table, first, winner, rival)
         node >>= 1
         table.winners[first + node] = winner
         rival = np.int64(table.winners[first + (node ^ 1)])
-    # What the winner beat below that node: matches that are not on the path.
+    # The second best has lost to the best, so it is beside the path of the best.
+    second, rival = -np.inf, winner ^ 1
     node = n_places + winner
-    rival = winner ^ 1
-    while node > met_at:
+    while node > 1:
         second = max(second, table.values[first + rival])
         node >>= 1
         rival = np.int64(table.winners[first + (node ^ 1)])
@@ -180,8 +129,10 @@ def _play_best(table: QTable, row: I64, place: I64, value: F64) -> None:
 
 
 @kernel
-def _better(table: QTable, first: I64, left: I64, right: I64) -> I64:
-    return left if table.values[first + left] >= table.values[first + right] else right
+def _better(table: QTable, first: I64, one: I64, other: I64) -> I64:
+    """Return the place with the higher value, the lower place on a tie."""
+    value, rival = table.values[first + one], table.values[first + other]
+    return one if value > rival or (value == rival and one < other) else other
 
 
 @kernel
@@ -201,11 +152,10 @@ def clear_row(table: QTable, row: I64) -> None:
         table.values[first + place] = table.start[0]
         table.kept[first + place] = 0.0
         table.n_kept[first + place] = 0
-    for node in range(1, n_places):
-        leaf = node
-        while leaf < n_places:
-            leaf *= 2
-        table.winners[first + node] = leaf - n_places
+    for node in range(n_places - 1, 0, -1):  # where all are equal, the lowest place wins
+        left = 2 * node
+        lowest = table.winners[first + left] if left < n_places else np.int32(left - n_places)
+        table.winners[first + node] = lowest
     table.others[row] = table.start[0]
 
 

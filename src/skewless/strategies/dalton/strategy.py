@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Keys, Rows, Workers, read_only
+from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.hashing import hashed_workers, seed_array
 from skewless.kernels.merge_history import merge_history
 from skewless.parameters import (
@@ -163,14 +163,29 @@ class Dalton:
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""
         n_rows = _WINDOWS * self.stats_window  # every key may be hot
+        hot_above = 0.0
         if self.hybrid:
             n_rows = _ROWS_PER_WORKER * n_workers
+            hot_above = self.stats_window / n_workers
+        most_splits = min(self.max_split or n_workers, n_workers)
+        counters, levels = np.zeros(1, COUNTERS), np.zeros(1, LEVELS)
+        counters["stats_window"] = self.stats_window
+        counters["by_batch"] = self.by_batch
+        counters["most_splits"] = counters["split_limit"] = most_splits
+        if self.max_split is not None:
+            counters["split_limit"] = min(_FIRST_SPLIT_LIMIT, most_splits)
+        levels["hot_above"] = levels["watch_above"] = hot_above
+        levels["scale"] = 1.0
+        levels["rate"] = self.learning_rate
+        levels["exploration"] = self.exploration
+        levels["load_weight"] = self.load_weight
+        levels["replica_weight"] = 1.0 - self.load_weight
         (own_seed,) = seed_array(seed, 1)
         return Bandit(
             # All sources hash a key to the same worker, but explore independently.
             seeds=np.array([own_seed, seed_array(seed, 2 + source)[-1]], np.uint64),
-            counters=self._counters(n_workers),
-            levels=self._levels(n_workers),
+            counters=counters,
+            levels=levels,
             counts=self._counts(n_workers, seed),
             window=slides.slide_loads(n_workers, self.slide, self.n_slides),
             merges=merge_history(),
@@ -181,37 +196,15 @@ class Dalton:
             q=q_table(n_rows, n_workers, _LEAST_REWARD),
         )
 
-    def _counters(self, n_workers: int) -> Rows:
-        most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
-        counters = np.zeros(1, COUNTERS)
-        counters["split_limit"] = n_workers
-        if self.max_split is not None:
-            counters["split_limit"] = min(_FIRST_SPLIT_LIMIT, most_splits)
-        counters["stats_window"] = self.stats_window
-        counters["by_batch"] = self.by_batch
-        counters["most_splits"] = most_splits
-        return counters
-
-    def _levels(self, n_workers: int) -> Rows:
-        levels = np.zeros(1, LEVELS)
-        hot_above = self.stats_window / n_workers if self.hybrid else 0.0
-        levels["hot_above"] = levels["watch_above"] = hot_above
-        levels["scale"] = 1.0
-        levels["rate"] = self.learning_rate
-        levels["exploration"] = self.exploration
-        levels["load_weight"] = self.load_weight
-        levels["replica_weight"] = 1.0 - self.load_weight
-        return levels
-
     def _counts(self, n_workers: int, seed: int) -> KeyCounts:
         epsilon = 1 / (_SKETCH_PARTS * n_workers)
         if self.statistics == "count-min":
             return sketched_counts(epsilon, _SKETCH_ERRS, seed)
+        n_keys = self.exact_keys if self.statistics == "hybrid" else self.stats_window
         # No window has more keys than records, so a table for all of them never needs the sketch.
-        if self.statistics == "hybrid" and (self.exact_keys < self.stats_window or self.by_batch):
-            return hybrid_counts(self.exact_keys, epsilon, _SKETCH_ERRS, seed)
-        if self.by_batch:  # a batch may have any number of keys, a table may not
-            return hybrid_counts(self.stats_window, epsilon, _SKETCH_ERRS, seed)
+        # A batch may have any number of keys.
+        if self.by_batch or n_keys < self.stats_window:
+            return hybrid_counts(n_keys, epsilon, _SKETCH_ERRS, seed)
         return exact_counts(self.stats_window)
 
     def route(self, keys: Keys, state: Bandit, out: Workers) -> None:

@@ -224,7 +224,6 @@ class Problem(NamedTuple):
 class Attempt(NamedTuple):
     """Where the keys of each item end up."""
 
-    n_back: int
     left: SmallInts
     placed: Ints  # the item of each placement
     targets: SmallInts
@@ -261,24 +260,11 @@ def problem(
 
 def _with_back(order: SmallInts, away: Ints) -> SmallInts:
     """Return the order of all items, where an item of keys moved back follows its vector."""
-    if away.size == 0:
-        return order
     back = np.full(order.size, -1, np.int32)
     back[away] = np.arange(order.size, order.size + away.size)
-    out = np.empty(order.size + away.size, np.int32)
-    _insert_back(order, back, out)
-    return out
-
-
-@kernel
-def _insert_back(order: SmallInts, back: SmallInts, out: SmallInts) -> None:
-    place = 0
-    for vector in order:
-        out[place] = vector
-        place += 1
-        if back[vector] >= 0:
-            out[place] = back[vector]
-            place += 1
+    followers = back[order]
+    places = np.flatnonzero(followers >= 0)
+    return np.insert(order, places + 1, followers[places])
 
 
 def attempt(problem: Problem, n_back: int) -> Attempt:
@@ -314,7 +300,6 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
     state_moved = (left[problem.back] * back_sizes).sum() + vectors.sizes[there][moves].sum()
     is_within = (balance.loads <= problem.goals.limits) & (balance.loads >= problem.goals.floors)
     return Attempt(
-        n_back=n_back,
         left=left,
         placed=placed,
         targets=targets,

@@ -16,7 +16,7 @@ from skewless.kernels.hashing import seed_array, seeded, seeded_all
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.kernels.ring import Ring
 from skewless.plumbing.compiling import kernel
-from skewless.state import MOST_COUNTED, fixed, growing, require_that, require_within, within
+from skewless.state import MOST_COUNTED, fixed, growing, require_that, require_within, within, zeros
 
 #: Cells per worker, at least: the first number while they are 2^16 at most, else the second. A plan
 #: for the JVM is short with 2^16 cells or fewer. Their number is a power of two.
@@ -232,14 +232,15 @@ def all_entries(state: TableState) -> Entries:
 def start_table(n_workers: int, seed: int) -> TableState:
     """Return the ring with an empty table."""
     table = key_table(0)
-    return TableState(
-        seed_array(seed, 1),
-        np.ones(n_workers),
-        even_ring(np.ones(n_workers)),
-        table,
-        np.zeros(1, np.int64),
-        np.zeros(table.values.size, np.int64),
-        np.zeros(1, np.int64),
+    capacities = np.ones(n_workers)
+    return zeros(
+        TableState,
+        1,
+        seeds=seed_array(seed, 1),
+        capacities=capacities,
+        ring=even_ring(capacities),
+        table=table,
+        named_in=table.values.size,
     )
 
 

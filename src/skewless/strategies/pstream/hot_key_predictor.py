@@ -30,12 +30,7 @@ from skewless.kernels.merge_history import MergeHistory, merge_history
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within, within
 from skewless.strategies.pstream import bloom as bf
-from skewless.strategies.pstream.bloom import (
-    CountingBloom,
-    contains,
-    place_of,
-    two_place_bloom,
-)
+from skewless.strategies.pstream.bloom import CountingBloom, place_of, two_place_bloom
 from skewless.strategies.pstream.coin_synopsis import (
     CoinSynopsis,
     begin_decline,
@@ -45,6 +40,7 @@ from skewless.strategies.pstream.coin_synopsis import (
     heads,
     is_two,
     next_declining,
+    next_long_run,
     set_bit,
     set_rate,
     shift,
@@ -77,6 +73,8 @@ SETTINGS = np.dtype(
 
 #: Flags of an entry: the key was hot at a long run of this interval; it is in the filter.
 MARKED, HOT = np.uint8(1), np.uint8(2)
+#: Records that are looked up together, at most.
+BLOCK = 256
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 # The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
 # and one more.
@@ -193,15 +191,11 @@ def _end_interval(predictor: HotKeyPredictor) -> None:
 
 
 @kernel
-def _is_over(predictor: HotKeyPredictor) -> bool:
-    """Tell whether an interval has had its long runs."""
-    n_long, settings = predictor.counters[0]["long"], predictor.settings[0]
-    return bool(n_long > 0 and n_long * settings["share"] >= 2.0 * settings["interval"])
-
-
 def end_interval_if_over(predictor: HotKeyPredictor) -> None:
-    """Adapt the threshold if all sources together have had the long runs of an interval."""
-    if predictor.counters[0]["adaptive"] and _is_over(predictor):
+    """Adapt the threshold if it may change and an interval has had its long runs."""
+    counters, settings = predictor.counters[0], predictor.settings[0]
+    enough = counters["long"] * settings["share"] >= 2.0 * settings["interval"]
+    if counters["adaptive"] and counters["long"] > 0 and enough:
         _end_interval(predictor)
 
 
@@ -233,44 +227,7 @@ def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
                 synopsis.marked[entry] &= MARKED
             bf.remove(predictor.filter, declining)  # l. 22: delete
         entry = next_declining(synopsis)
-    if counters["adaptive"] and _is_over(predictor):
-        _end_interval(predictor)
-
-
-@kernel
-def count_keys(predictor: HotKeyPredictor, keys: Keys) -> None:
-    """Add keys to the estimate of their number, which only an adaptive threshold needs."""
-    if predictor.counters[0]["adaptive"]:
-        for i in range(keys.size):
-            distinct.add(predictor.registers, seeded(keys[i], predictor.filter.seed[0]))
-
-
-@kernel
-def observe(predictor: HotKeyPredictor, key: U64) -> bool:
-    """Return whether `key` is hot, then learn from this record of it.
-
-    For tests and for experiments that compare predictors. No strategy calls it: PStream does the
-    same for many records at once, with `look_up`, `count_keys` and `learn`.
-    """
-    hot = contains(predictor.filter, key)
-    counters = predictor.counters[0]
-    if counters["adaptive"]:
-        distinct.add(predictor.registers, seeded(key, predictor.filter.seed[0]))
-    n_heads = heads(predictor.synopsis.seeds[0], counters["records"])
-    counters["records"] += 1
-    if n_heads >= predictor.synopsis.counters[0]["run"]:
-        learn(predictor, key, n_heads)
-    return hot
-
-
-@kernel
-def observe_all(predictor: HotKeyPredictor, keys: Keys, hot: Bytes) -> None:
-    """Fill `hot` with 1 for each record whose key is hot when it comes, and learn from them.
-
-    For tests and experiments, as `observe` is.
-    """
-    for i in range(keys.size):
-        hot[i] = observe(predictor, keys[i])
+    end_interval_if_over(predictor)
 
 
 @kernel
@@ -290,6 +247,42 @@ def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts)
         in_first = np.int32(bloom.counters[np.uint32(first[i])] != 0)
         in_second = np.int32(bloom.counters[np.uint32(second[i])] != 0)
         hot[i] = in_first & in_second
+
+
+@kernel
+def observe(predictor: HotKeyPredictor, keys: Keys, hot: SmallInts, places: SmallInts) -> I64:
+    """Fill `hot` with 1 for each of the first keys that is hot, else 0, and learn from them.
+
+    Return how many keys that are, `hot.size` at most; `places` is scratch. The hot keys change only
+    with a long run, and coins do not depend on keys. So all records up to and including the next
+    long run are looked up at once. Then the run is learned.
+    """
+    coins, counters = predictor.synopsis.seeds[0], predictor.counters[0]
+    first = counters["records"]
+    end = first + min(hot.size, keys.size)
+    record = next_long_run(coins, first, end, predictor.synopsis.counters[0]["run"])
+    n = min(record + 1, end) - first
+    look_up(predictor.filter, keys[:n], places, hot)
+    if counters["adaptive"]:  # else the number of keys is not needed
+        for i in range(n):
+            distinct.add(predictor.registers, seeded(keys[i], predictor.filter.seed[0]))
+    counters["records"] += n
+    if record < end:
+        learn(predictor, keys[n - 1], heads(coins, record))
+    return n
+
+
+def observe_all(predictor: HotKeyPredictor, keys: Keys, hot: Bytes) -> None:
+    """Fill `hot` with 1 for each record whose key is hot when it comes, and learn from them.
+
+    For tests, and for experiments that compare predictors.
+    """
+    found, places = np.empty(BLOCK, np.int32), np.empty(2 * BLOCK, np.int32)
+    i = 0
+    while i < keys.size:
+        n = int(observe(predictor, keys[i:], found, places))
+        hot[i : i + n] = found[:n]
+        i += n
 
 
 def hot_keys(predictor: HotKeyPredictor) -> set[int]:

@@ -76,7 +76,17 @@ def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
         settings=first.settings.copy(),
         merges=merge_history(),
     )
-    _merge_numbers(merged, predictors, ahead, f)
+    merged.settings[0]["share"] = f
+    counters = merged.counters[0]
+    for name in ("adaptive", "whole_runs", "until_evicted"):
+        counters[name] = first.counters[0][name]
+    counters["intervals"] = furthest
+    counters["records"] = max(int(predictor.counters[0]["records"]) for predictor in predictors)
+    counters["told"] = counters["records"]
+    for name in ("long", "long_hot"):
+        known = max(int(predictor.counters[0][f"{name}_told"]) for predictor in ahead)
+        new = sum(int(p.counters[0][name] - p.counters[0][f"{name}_told"]) for p in ahead)
+        counters[name] = counters[f"{name}_told"] = known + new
     _flag(
         merged,
         set().union(*(flagged(predictor, MARKED) for predictor in ahead)),
@@ -114,25 +124,6 @@ def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
         unknown = sum(new) - counted if sum(new) > tolerated * counted else 0.0
         found.append(p * unknown * 2.0 ** -int(predictor.synopsis.counters[0]["run"]))
     return found
-
-
-def _merge_numbers(
-    merged: HotKeyPredictor,
-    predictors: Sequence[HotKeyPredictor],
-    ahead: Sequence[HotKeyPredictor],
-    f: float,
-) -> None:
-    counters = merged.counters[0]
-    for name in ("adaptive", "whole_runs", "until_evicted"):
-        counters[name] = predictors[0].counters[0][name]
-    counters["intervals"] = ahead[0].counters[0]["intervals"]
-    counters["records"] = max(int(predictor.counters[0]["records"]) for predictor in predictors)
-    counters["told"] = counters["records"]
-    for name in ("long", "long_hot"):
-        known = max(int(predictor.counters[0][f"{name}_told"]) for predictor in ahead)
-        new = sum(int(p.counters[0][name] - p.counters[0][f"{name}_told"]) for p in ahead)
-        counters[name] = counters[f"{name}_told"] = known + new
-    merged.settings[0]["share"] = f
 
 
 def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:

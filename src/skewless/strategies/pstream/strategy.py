@@ -14,13 +14,11 @@ from skewless.kernels.hashing import draw, hashed_workers, seed_array, seeded, t
 from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state, fixed, require_within
-from skewless.strategies.pstream.coin_synopsis import heads, next_long_run
 from skewless.strategies.pstream.hot_key_predictor import (
+    BLOCK,
     HotKeyPredictor,
-    count_keys,
     hot_key_predictor,
-    learn,
-    look_up,
+    observe,
 )
 from skewless.strategies.pstream.merging import keep_all, merge, send_off, take_over
 from skewless.strategy import Traits
@@ -30,7 +28,6 @@ _FIRST_F = 0.02  # p = 0.01, as in the authors' code
 # the same share.
 _LEAST_F_PER_SHARE = 0.2
 _SMALLEST_F = 1e-6  # the synopsis then has 4 million entries
-_BLOCK = 256
 
 
 @fixed("seed", "n_workers")
@@ -66,24 +63,11 @@ def _assign(keys: Keys, hot: SmallInts, state: PStreamState, out: Workers) -> No
 
 @kernel
 def _route(keys: Keys, state: PStreamState, out: Workers) -> None:
-    predictor = state.predictor
-    coins = predictor.synopsis.seeds[0]
     i = 0
     while i < keys.size:
-        # The hot keys change only with a long run, and coins do not depend on keys. So all records
-        # up to and including the next long run are routed at once. Then the run is learned.
-        first = predictor.counters[0]["records"]
-        end = first + min(_BLOCK, keys.size - i)
-        record = next_long_run(coins, first, end, predictor.synopsis.counters[0]["run"])
-        n = min(record + 1, end) - first
-        block = keys[i : i + n]
-        look_up(predictor.filter, block, state.places, state.hot[:n])
-        _assign(block, state.hot[:n], state, out[i : i + n])
-        count_keys(predictor, block)
-        predictor.counters[0]["records"] += n
+        n = observe(state.predictor, keys[i:], state.hot, state.places)
+        _assign(keys[i : i + n], state.hot[:n], state, out[i : i + n])
         i += n
-        if record < end:
-            learn(predictor, keys[i - 1], heads(coins, record))
 
 
 @dataclass(frozen=True)
@@ -191,8 +175,8 @@ class PStream:
             n_workers=np.array([n_workers]),
             next_worker=np.array([first_worker]),
             predictor=self._predictor(n_workers, np.array([int(seeds[1]), *own], np.uint64)),
-            hot=np.zeros(_BLOCK, np.int32),
-            places=np.zeros(2 * _BLOCK, np.int32),
+            hot=np.zeros(BLOCK, np.int32),
+            places=np.zeros(2 * BLOCK, np.int32),
         )
 
     def _predictor(self, n_workers: int, seeds: Words, f: float | None = None) -> HotKeyPredictor:

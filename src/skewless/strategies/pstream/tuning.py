@@ -11,14 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Returns the temperature of iteration 1, 2, …
-Schedule = Callable[[int], float]
-
-
-def iteration_number(iteration: int) -> float:
-    """Return the paper's temperature, the number of iterations: it rises, see `tune`."""
-    return float(iteration)
-
 
 @dataclass(frozen=True)
 class Step:
@@ -37,11 +29,6 @@ class Tuned:
     gain: float
     steps: tuple[Step, ...]
 
-    @property
-    def space_weight(self) -> float:
-        """w_S = 1 − w_T."""
-        return 1.0 - self.time_weight
-
 
 def tune(
     gain: Callable[[float], float],
@@ -51,7 +38,7 @@ def tune(
     tolerance: float = 0.01,
     max_steps: int = 100,
     annealing: bool = True,
-    temperature: Schedule = iteration_number,
+    temperature: Callable[[int], float] = float,
 ) -> Tuned:
     """Walk over w_T from 0 to 1, with w_S = 1 − w_T, towards a high `gain`.
 
