@@ -87,7 +87,7 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool, n_batches: int = N_B
         nothing = pa.array(np.zeros(chosen.size, np.int32))
         values = pa.array(rng.random(chosen.size))
         whole = [pa.array(hashes.view(np.int64)), nothing, nothing, keys, values]
-        plan = controller.plan(ledger, batch, 0, shape, Stamps())
+        plan = controller.plan(ledger, batch, 0, shape, Stamps())  # type: ignore[arg-type]
         owners = plan.placing.owners(hashes)
         table = pa.table(whole, schema=sent.schema)
         parts = [table.filter(pa.array(owners == w)).combine_chunks() for w in range(N_WORKERS)]
