@@ -191,6 +191,11 @@ class Hashtags(Windowed):
         if self.top is not None:
             whole(self.top, "--top", least=1, most=(1 << 31) - 1)
 
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The hashtag, wherever it was read, and the windows."""
+        return (WINDOW, "hashtag")
+
     def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return a row per hashtag, or per window and hashtag."""
         found = self.read(records)

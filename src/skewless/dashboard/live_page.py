@@ -172,6 +172,7 @@ def sections_of(history: Record) -> list[Section]:
                 Sign("from 0 over the fair share to 2 × and more", ramp, "ramp"),
                 Sign("no such worker yet, or no records", _ABSENT, "box"),
             ),
+            is_wide=True,
         ),
         _card("last_loads", Sign("load", BLUE, "box"), above, Sign("fair share", GREY, "dashed")),
         Section(

@@ -176,6 +176,9 @@ def _submitted(arguments: list[str]) -> str | None:
 def _default_master() -> str | None:
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:  # there is none, or it cannot be read
+        return None
     found = re.search(r"^\s*spark\.master(?:\s*[=:]\s*|\s+)(\S+)\s*$", text, re.MULTILINE)
     return found.group(1) if found else None

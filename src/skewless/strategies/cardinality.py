@@ -44,15 +44,18 @@ class CardinalityState(NamedTuple):
 
 
 @kernel
-def _score(state: CardinalityState, worker: I64) -> I64:
-    """Return what the rule compares; less is better."""
-    rule, totals = state.settings[0]["rule"], state.totals[0]
+def _second_is_better(state: CardinalityState, first: I64, second: I64) -> bool:
+    """Compare two candidates by the rule. Ties go to the second."""
+    rule = state.settings[0]["rule"]
     if rule == _FEWER_KEYS:
-        return state.n_keys[worker]
+        return bool(state.n_keys[second] <= state.n_keys[first])
     if rule == _FEWER_RECORDS:
-        return state.window_loads[worker]
+        return bool(state.window_loads[second] <= state.window_loads[first])
     # Both measures in units of their mean, multiplied out to whole numbers, so that it stays exact.
-    return state.n_keys[worker] * totals["records"] + state.window_loads[worker] * totals["pairs"]
+    records, pairs = state.totals[0]["records"], state.totals[0]["pairs"]
+    score_1 = state.n_keys[first] * records + state.window_loads[first] * pairs
+    score_2 = state.n_keys[second] * records + state.window_loads[second] * pairs
+    return bool(score_2 <= score_1)
 
 
 @kernel
@@ -74,7 +77,7 @@ def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
         if affinity and bits:
             take_second = bits & _AT_FIRST == 0
         else:
-            take_second = _score(state, second) <= _score(state, first)
+            take_second = _second_is_better(state, first, second)
         worker = second if take_second else first
         bit = _AT_SECOND if take_second else _AT_FIRST
         if bits & bit == 0:

@@ -54,6 +54,26 @@ def test_run_takes_the_forms_of_aggregate_and_any_delimiter(same_session, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "app", ["wordcount", "vwap", "hashtags", "road-condition", "ddos-flows", "self-join"]
+)
+def test_every_application_shows_its_results(same_session, app):
+    shown = run("run", app, "--generate", "300", "--workers", "2", "--strategy", "hash")
+    assert shown.exit_code == 0, shown.output
+    assert len(shown.stdout.splitlines()) > 1
+
+
+@pytest.mark.spark
+def test_texts_are_shown_as_texts(same_session, tmp_path):
+    pq.write_table(pa.table({"post": ["#a #b", "#a"]}), tmp_path / "a.parquet")
+    shown = run("run", "hashtags", "--input", str(tmp_path), "--text", "post", "--workers", "2")
+    assert shown.exit_code == 0, shown.output
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert lines == [["hashtag", "count"], ["a", "2"], ["b", "1"]]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
 def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
     out = tmp_path / "out"
     command = ["run", "vwap", "--generate", "1e3", "--workers", "2", "--seed", "1"]

@@ -15,25 +15,63 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import F64, Floats, Ints, Keys, SmallInts, Words, Workers
-from skewless.plumbing.compiling import kernel
+from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
+from skewless.plumbing.compiling import JIT_OFF, kernel
+
+_DIGIT = 11  # bits; six digits make 66 of 64
+_N_DIGITS = 6
+_RADIX = 1 << _DIGIT
+_MASK = np.uint64(_RADIX - 1)
+_FEW = 2_000  # below this, clearing the counters takes longer than sorting
+
+
+@kernel
+def _count_digits(bits: Words, counts: Ints) -> None:
+    for i in range(bits.size):
+        rest = bits[i]
+        for digit in range(_N_DIGITS):
+            counts[digit * _RADIX + np.int64(rest & _MASK)] += 1
+            rest = rest >> np.uint64(_DIGIT)
+
+
+@kernel
+def _sort_by_digit(
+    bits: Words, order: SmallInts, shift: U64, before: Ints, new_bits: Words, new_order: SmallInts
+) -> None:
+    """Sort by one digit; bits move with their places, so that all reads are in sequence."""
+    for i in range(order.size):
+        digit = np.int64((bits[i] >> shift) & _MASK)
+        place = before[digit]
+        before[digit] = place + 1
+        new_bits[place] = bits[i]
+        new_order[place] = order[i]
 
 
 def descending_order(values: Floats) -> SmallInts:
     """Return the places of `values`, none below 0, from the largest to the smallest.
 
     Of equal values, the first comes first. A rebalance sorts every key that was seen, and little
-    else in it takes time. numpy's stable sort is several times slower than its other sorts. So two
-    of these are used: one by value, and one by place among equal values.
+    else in it takes time: this radix sort is several times faster than a stable sort.
 
     >>> descending_order(np.array([1.0, 3.0, 0.0, 3.0])).tolist()
     [1, 3, 0, 2]
     """
-    order = np.argsort(-values)
-    ranked = values[order]
-    ranks = np.cumsum(np.append(False, ranked[1:] != ranked[:-1]))
-    by_place = np.sort(ranks[: order.size] * order.size + order)
-    return (by_place % max(order.size, 1)).astype(np.int32)
+    if JIT_OFF or values.size < _FEW:
+        return np.argsort(-values, kind="stable").astype(np.int32)
+    # Floats of one sign are ordered like their bits. Adding 0 makes −0 a 0.
+    bits = ~(values + 0.0).view(np.uint64)
+    counts = np.zeros(_N_DIGITS * _RADIX, np.int64)
+    _count_digits(bits, counts)
+    order = np.arange(values.size, dtype=np.int32)
+    new_bits, new_order = np.empty_like(bits), np.empty_like(order)
+    for digit, count in enumerate(counts.reshape(_N_DIGITS, _RADIX)):
+        if count.max() < values.size:  # the digit is not the same everywhere
+            before = np.cumsum(count) - count
+            _sort_by_digit(bits, order, np.uint64(digit * _DIGIT), before, new_bits, new_order)
+            bits, new_bits = new_bits, bits
+            order, new_order = new_order, order
+    return order
 
 
 @kernel
@@ -219,12 +257,26 @@ def full(observed: Observed) -> Vectors:
     return Vectors(costs, sizes, owners, homes, counts, of_key, observed.orders)
 
 
-def _numbered(codes: Words) -> tuple[SmallInts, Ints]:
-    """Number the distinct codes in the order in which they come; return where each comes first."""
-    import pyarrow as pa  # only compact plans need it
+@kernel
+def _number(codes: Words, table: KeyTable, numbers: SmallInts, first: Ints) -> I64:
+    """Number the distinct codes in the order in which they come; return how many there are."""
+    found = 0
+    for i in range(codes.size):
+        slot = find_slot(table, codes[i])
+        if table.values[slot] == ABSENT:
+            table.keys[slot] = codes[i]
+            table.values[slot] = found
+            first[found] = i
+            found += 1
+        numbers[i] = table.values[slot]
+    return found
 
-    numbers = pa.array(codes).dictionary_encode().indices.to_numpy()
-    return numbers, np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
+
+def _numbered(codes: Words) -> tuple[SmallInts, Ints]:
+    numbers = np.empty(codes.size, np.int32)
+    first = np.empty(codes.size, np.int64)
+    n_distinct = _number(codes, key_table(codes.size), numbers, first)
+    return numbers, first[:n_distinct]
 
 
 def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
