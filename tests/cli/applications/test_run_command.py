@@ -58,7 +58,7 @@ def test_run_takes_the_forms_of_aggregate_and_any_delimiter(same_session, tmp_pa
     "app", ["wordcount", "vwap", "hashtags", "road-condition", "ddos-flows", "self-join"]
 )
 def test_every_application_shows_its_results(same_session, app):
-    shown = run("run", app, "--generate", "300", "--workers", "2", "--strategy", "hash")
+    shown = run("run", app, "--generate", "3000", "--workers", "2", "--strategy", "hash")
     assert shown.exit_code == 0, shown.output
     assert len(shown.stdout.splitlines()) > 1
 
