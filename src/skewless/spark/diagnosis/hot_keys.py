@@ -304,9 +304,12 @@ def _counts(key: GroupingKey, top: int) -> list[Column]:
         name, item = _TOP_JSON, F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})
     heaviest = F.call_function("approx_top_k", item, F.lit(top))
     if name == _TOP and isinstance(kind, _TIMES):  # Python has no dates beyond the year 9999
-        heaviest = F.transform(
-            heaviest, lambda one: one.withField("item", one.getField("item").cast("string"))
-        )
+
+        def with_text(one: Column) -> Column:
+            key = one.getField("item").cast("string")
+            return F.struct(key.alias("item"), one.getField("count").alias("count"))
+
+        heaviest = F.transform(heaviest, with_text)
     return [F.count(F.lit(1)).alias(_RECORDS), heaviest.alias(name)]
 
 

@@ -131,10 +131,13 @@ def in_lists(layout: StateLayout, table: pa.Table, codes: Ints, n_keys: int) -> 
     """Return the states of keys, with the items of rows; `codes` has the key of each row."""
     numbers, fields = values_of(table, state_tables.LIST), []
     names = dict(zip(layout.items.names, layout.item_names, strict=True))
-    heads = table.filter(pa.array(numbers == state_tables.HEAD)) if layout.growing else None
+    of_heads: list[Any] = []
+    if layout.growing:
+        heads = table.filter(pa.array(numbers == state_tables.HEAD))
+        of_heads = layout.heads.states(heads).flatten()
     for at, one in enumerate(layout.state):
-        if one.name not in names and heads is not None:
-            fields.append(layout.heads.states(heads).flatten()[at])
+        if one.name not in names and of_heads:
+            fields.append(of_heads[at])
             continue
         if one.name not in names:  # `expires`
             soonest = np.full(n_keys, state_tables.FOREVER)
