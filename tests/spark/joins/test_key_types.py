@@ -93,3 +93,20 @@ def test_keys_that_are_never_null_on_one_side_meet(spark: Any, kind: Any) -> Non
     assert left.schema["k"].dataType != right.schema["k"].dataType
     plan = hand_made(left, right, ["k"], "full", lambda _: (2, 2))
     assert_same(join(left, right, "k", how="full", plan=plan), plain(left, right, ["k"], "full"))
+
+
+def test_chars_of_several_lengths_are_left_to_spark_which_pads_them(spark: Any) -> None:
+    """Of tables, columns of CHAR are texts of their length, and Spark pads the shorter one."""
+
+    def side(length: int, column: str) -> Any:
+        about = {"__CHAR_VARCHAR_TYPE_STRING": f"char({length})"}
+        text = F.rpad(F.lit("hot"), length, " ").alias("k", metadata=about)
+        return spark.range(40).select(text, F.col("id").alias(column))
+
+    left, right = side(5, "v"), side(8, "w")
+    plan = plan_join(left, right, "k", workers=4, seed=1)
+    assert "CHAR" in str(plan.reason)
+    assert_same(join(left, right, "k", plan=plan), plain(left, right, ["k"], "inner"))
+    same = side(5, "w")
+    assert "CHAR" not in str(plan_join(left, same, "k", workers=4, seed=1).reason)
+    assert_same(join(left, same, "k", workers=4, seed=1), plain(left, same, ["k"], "inner"))

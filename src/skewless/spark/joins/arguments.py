@@ -28,6 +28,8 @@ _OTHER_NAMES = {
 }
 #: Of a decimal.
 _MOST_DIGITS = 38
+#: Where Spark keeps the type of a CHAR or VARCHAR, which is text otherwise.
+_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,9 @@ def _common_types(
         one, other = (field.dataType for field in fields)
         if is_collated(one) or is_collated(other):
             return None, f"column {name!r} is collated text, which has no hash"
+        lengths = {str(field.metadata.get(_LENGTH)) for field in fields}
+        if len(lengths) > 1:
+            return None, f"column {name!r} is CHAR or VARCHAR of several lengths, which Spark pads"
         kind = _common_type(df, one, other)
         if kind is None:
             kinds = f"{one.simpleString()} and {other.simpleString()}"
