@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
 .PHONY: lint format bench bench-ways bench-growth bench-replay test-versions test-cluster package
-.PHONY: docs soak pictures notebook test-kafka test-delta fuzz overview frontier reproduce docs-tables java clean bench-public
+.PHONY: docs soak pictures test-kafka test-delta fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,9 +118,6 @@ bench-public: $(READY) ## Measure NEXMark and ShuffleBench on Spark, for docs/re
 frontier: $(READY) ## Measure Cascade against all others, for docs/results/frontier.md (DATA=folder of traces)
 	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data "$(DATA)")
 
-notebook: $(READY) ## Run the tutorial and write it with its results as docs/tutorial.ipynb
-	@$(WITH_JAVA) $(BIN)/python scripts/tutorial_notebook.py
-
 pictures: $(READY) ## Draw the pictures of the strategies' pages
 	$(BIN)/python -m benchmarks.pictures
 
@@ -129,7 +126,7 @@ overview: $(READY) ## Run all strategies side by side and write the table of the
 
 SIZE ?= published
 reproduce: $(READY) ## Measure the papers' figures, which takes hours (SIZE=quick: minutes), and write their page
-	$(BIN)/python -m experiments.reproduction --size $(SIZE) --jobs 1 --record --page out/reproduction/figures.html
+	$(BIN)/python -m experiments.reproduction --size $(SIZE) --record
 
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
 	$(BIN)/python -m benchmarks.tables

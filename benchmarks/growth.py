@@ -1,5 +1,6 @@
 """Measure how plans, reports, ledger reads and state grow; write raw records and the table.
 
+A micro-batch of keyed state touches the same number of keys, however many are held.
 Needs no Spark session: seconds are CPU seconds of Python, the least of some rounds.
 """
 
@@ -13,26 +14,37 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import typer
 
-from benchmarks.held_keys import N_TOUCHED, state_seconds
+from benchmarks.on_spark.stateful_operators import Totals
 from benchmarks.records import Report, Row, grouped, markdown
 from benchmarks.streams import zipf_keys
 from skewless import strategy as contract
 from skewless.cli.option import option
-from skewless.dashboard.live_history import bytes_text
+from skewless.keys import hash_keys
 from skewless.planning.packing import KeyCounts, buckets_of, first_homes, listed_per_bucket, pack
-from skewless.plumbing.text_tables import seconds_text
+from skewless.plumbing.text_tables import bytes_text, seconds_text
 from skewless.registry import make
 from skewless.spark.ledger import Ledger
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.names import SOURCES, plan_name, report_name
 from skewless.spark.routing.plans import PlanMaker
+from skewless.spark.routing.seeds import hash_seed
+from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.schemas import shape_of
+from skewless.spark.state.tasks import StateTasks
+from skewless.spark.state.versions import version_files
+from skewless.spark.state.worker_step import Work
 from skewless.state import state_bytes
-from skewless.strategies import Mixed
+from skewless.strategies import Hash, Mixed
 from skewless.workloads.zipf import zipf_probabilities
 
 N_WORKERS, N_SOURCES, N_KEYS, N_OBSERVED = 64, 4, 1_000_000, 1 << 14
+#: Of keyed state: its workers, the keys of a micro-batch, and the micro-batches.
+N_STATE_WORKERS, N_TOUCHED, N_BATCHES = 8, 10_000, 3
 #: The seconds and bytes of each thing that grows.
 Found = dict[str, tuple[float, int]]
 
@@ -89,12 +101,58 @@ def plans(n_workers: int) -> Found:
     return key_plan(n_workers) | source_plan(n_workers) | moved
 
 
+class Stamps:
+    """The stamps of the micro-batches: their numbers."""
+
+    def searched(self) -> str:
+        return "there is no checkpoint"
+
+    def stamp(self, batch: int) -> int:
+        return batch
+
+
+def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
+    """Return the median CPU seconds of all workers in a micro-batch.
+
+    The first micro-batch has all keys and does not count.
+    """
+    records = [("k", pa.string()), ("v", pa.float64())]
+    ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
+    sent = SentColumns(pa.schema([*ours, *records]), ("k", "v"), (3,), ("k",))
+    shape = shape_of(Totals())
+    controller = Controller(as_moving(Hash()), N_STATE_WORKERS, N_STATE_WORKERS, N_STATE_WORKERS)
+    tasks = StateTasks(None, controller, Work(shape, sent), 100)  # type: ignore[arg-type]
+    ledger = Ledger(str(folder)).of_run("run")
+    rng = np.random.default_rng(0)
+    taken = []
+    for batch in range(N_BATCHES + 1):
+        chosen = np.arange(n_held) if not batch else rng.choice(n_held, N_TOUCHED, replace=False)
+        keys = pa.array([f"key-{key}" for key in chosen.tolist()])
+        hashes = hash_keys(keys, np.full(chosen.size, hash_seed(0)))
+        nothing = pa.array(np.zeros(chosen.size, np.int32))
+        values = pa.array(rng.random(chosen.size))
+        whole = [pa.array(hashes.view(np.int64)), nothing, nothing, keys, values]
+        plan = controller.plan(ledger, batch, 0, shape, Stamps())  # type: ignore[arg-type]
+        owners = plan.placing.owners(hashes)
+        table = pa.table(whole, schema=sent.schema)
+        parts = [
+            table.filter(pa.array(owners == w)).combine_chunks() for w in range(N_STATE_WORKERS)
+        ]
+        if cold:
+            version_files._mapped.cache_clear()
+        begin = time.process_time()
+        for worker, part in enumerate(parts):
+            tasks.step(ledger, plan, batch, worker, part)
+        taken.append(time.process_time() - begin)
+    return float(np.median(taken[1:]))
+
+
 def state(n_held: int) -> Found:
     """Touch some keys of keyed state, with files kept open and with files read anew."""
     found = {}
     for cold, files in ((False, "kept open"), (True, "read anew")):
         with tempfile.TemporaryDirectory() as folder:
-            took = state_seconds(n_held, Path(folder), cold=cold, n_batches=3)
+            took = state_seconds(n_held, Path(folder), cold=cold)
             size = sum(file.stat().st_size for file in Path(folder).glob("state/00000000/*/*"))
         found[f"keyed state, a micro-batch of {N_TOUCHED:,} keys, files {files}"] = took, size
     return found

@@ -6,16 +6,15 @@ from pkgutil import iter_modules
 import typer
 
 import benchmarks
-from benchmarks import on_spark
-from benchmarks.frontier.__main__ import write_documents
+from benchmarks import frontier, on_spark
 from benchmarks.records import Report
 from experiments.reproduction import document as reproduction
 
 
 def reports() -> tuple[Report, ...]:
-    """Return the reports of all benchmarks, each once; that of the frontier has pictures too."""
+    """Return the reports of all benchmarks, each once."""
     found: dict[str, Report] = {}
-    for package in (benchmarks, on_spark):
+    for package in (benchmarks, frontier, on_spark):
         for module in iter_modules(package.__path__, f"{package.__name__}."):
             if module.name != "benchmarks.tables" and not module.ispkg:
                 report = getattr(import_module(module.name), "REPORT", None)
@@ -31,9 +30,8 @@ def write_all() -> None:
     for report in REPORTS:
         report.write_tables()
     reproduction.write_document(reproduction.recorded_results())
-    write_documents()
     pages = {document for report in REPORTS for document, _ in report.tables}
-    print(f"tables written: {', '.join(sorted(pages))}, docs/results/frontier.md, reproduction.md")
+    print(f"tables written: {', '.join(sorted(pages))}, reproduction.md")
 
 
 if __name__ == "__main__":

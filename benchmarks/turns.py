@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from rich.progress import Progress, track
+from rich.progress import track
 
-from skewless.apps.computation import finish
+from skewless.apps.main_job import finish
 from skewless.spark import session
 
 T = TypeVar("T")
-QUIET = {"spark.log.level": "ERROR"}
 
 
 @contextlib.contextmanager
@@ -39,24 +38,6 @@ def in_turns(names: Iterable[T], turns: int, title: str, first: int = 0) -> Iter
     forwards = list(names)
     order = [(n, name) for n in range(first, turns) for name in forwards[:: 1 - 2 * (n % 2)]]
     yield from track(order, title)
-
-
-def rounds(n: int, minutes: float, least: int = 1) -> Iterator[int]:
-    """Yield 0, which warms up, and up to `n` rounds.
-
-    After `least` rounds, none begins that would probably end later than `minutes` after the first.
-    """
-    with Progress() as progress:
-        task = progress.add_task("rounds", total=n + 1)
-        yield 0
-        begin, longest = time.perf_counter(), 0.0
-        for number in range(1, n + 1):
-            progress.advance(task)
-            now = time.perf_counter()
-            if number > least and now - begin + longest > minutes * 60:
-                break
-            yield number
-            longest = max(longest, time.perf_counter() - now)
 
 
 def timed(job: Callable[..., T], *arguments: Any) -> tuple[float, T]:

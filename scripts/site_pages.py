@@ -1,13 +1,11 @@
 """Adds to the documentation site what lies outside `docs/`; mkdocs calls it while it builds.
 
-README, CONTRIBUTING and CHANGELOG become pages, and so does the notebook of the tutorial, with its
-results. A source file that a page links to becomes a page too. Links are written anew, so that the
-same Markdown works in a repository viewer and on the site.
+README, CONTRIBUTING and CHANGELOG become pages, and so does a source file that a page links to.
+Links are written anew, so that the same Markdown works in a repository viewer and on the site.
 """
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Iterator
@@ -17,24 +15,13 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parent.parent
 #: Files of the project that are pages of the site under another name.
 PAGES = {"README.md": "overview.md", "CONTRIBUTING.md": "contributing.md"}
-PAGES |= {"CHANGELOG.md": "changelog.md", "docs/tutorial.ipynb": "notebook.md"}
+PAGES |= {"CHANGELOG.md": "changelog.md"}
 LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml"}
 # Code comes first, so that what looks like a link inside it is left alone.
 CODE_OR_LINK = re.compile(
     r"^ *```.*?^ *```|`[^`\n]+`|(?<=\]\()<?(?P<target>[^)<>\s]+)>?(?=(?:\s+\"[^\"]*\")?\))",
     re.MULTILINE | re.DOTALL,
 )
-
-
-def on_config(config: Any) -> Any:
-    """Put pages that the navigation does not name at its end."""
-    named = set(_named(config["nav"]))
-    docs = Path(config["docs_dir"])
-    others = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
-    missing = [name for name in others if name not in named]
-    if missing:
-        config["nav"].append({"More": missing})
-    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -110,35 +97,9 @@ def as_page(name: str) -> str:
     return f"# {name}\n\n````{language}\n{_read(name).rstrip()}\n````\n"
 
 
-def from_notebook(text: str) -> str:
-    """Return a notebook as Markdown: its text, its programs, and what they printed and drew."""
-    parts = []
-    for cell in json.loads(text)["cells"]:
-        source = "".join(cell["source"])
-        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
-        for output in cell.get("outputs", ()):
-            if output["output_type"] == "stream":
-                parts.append(f"```text\n{''.join(output['text'])}```")
-            else:
-                parts.append(f"![](data:image/png;base64,{output['data']['image/png']})")
-    return "\n\n".join(parts) + "\n"
-
-
 def _read(name: str) -> str:
-    """Return a file of the project as the Markdown, or the text, that the site has of it."""
+    """Return the text of a file of the project."""
     path = PROJECT / name
     if not path.is_file():
         raise FileNotFoundError(f"a page of the documentation links to {name}, which is no file")
-    text = path.read_text(encoding="utf-8")
-    return from_notebook(text) if path.suffix == ".ipynb" else text
-
-
-def _named(nav: Any) -> Iterator[str]:
-    if isinstance(nav, str):
-        yield nav
-    elif isinstance(nav, dict):
-        for part in nav.values():
-            yield from _named(part)
-    else:
-        for part in nav:
-            yield from _named(part)
+    return path.read_text(encoding="utf-8")

@@ -38,8 +38,6 @@ class Bad:
     how: str = "raise"
 
     def run(self) -> Row:
-        if self.how == "die":
-            os._exit(3)
         if self.how == "row":
             return {"value": object()}
         raise ZeroDivisionError("there is\nnothing to divide by")
@@ -121,21 +119,6 @@ RAW: dict[str, Any] = {
             "ours": {"column": "imbalance", "strategy": "cascade"},
             "expects": {"below": 0.5},
         }
-    ],
-    "plots": [
-        {
-            "x": "strategy",
-            "y": "imbalance",
-            "along": "strategy",
-            "curves": [{"column": "imbalance", "name": "ours"}],
-            "published": {"ours": [["pkg", 0.5]]},
-            "log_y": True,
-        },
-        {
-            "x": "worker",
-            "y": "load",
-            "curves": [{"series": "loads", "strategy": ["hash", "cascade"]}],
-        },
     ],
 }
 SIMULATED = read_figure(DALTON, RAW)

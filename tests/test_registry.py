@@ -69,20 +69,6 @@ def test_files_of_the_working_folder_hide_no_installed_module(tmp_path: Path) ->
     assert (done.stdout, done.returncode) == ("own\n", 0), done.stderr
 
 
-@pytest.mark.parametrize("name", ["json", "colorsys", "time"])
-def test_a_module_that_an_installed_one_hides_is_named(here: Path, name: str) -> None:
-    (here / f"{name}.py").write_text(OWN)
-    with pytest.raises(ValueError, match=rf"{name}.py is hidden by the module '{name}'.* rename"):
-        registry.get(f"{name}:Own")
-
-
-def test_a_module_inside_a_hidden_folder_is_named(here: Path) -> None:
-    (here / "json").mkdir()
-    (here / "json" / "own.py").write_text(OWN)
-    with pytest.raises(ValueError, match=r"own.py is hidden by the module 'json' of .*; rename"):
-        registry.get("json.own:Own")
-
-
 @pytest.mark.parametrize("name", [":Own", "own:", ".own:Own", "a..b:Own", "own.py:Own:Own"])
 def test_what_is_not_a_module_and_a_class_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not module:Class"):

@@ -81,16 +81,11 @@ def cell_of(record: Row) -> Cell:
     return Cell(**{field.name: record[field.name] for field in fields(Cell)})
 
 
-def cells(
-    names: Sequence[str], groups: Sequence[str] = GROUPS, traces: Sequence[str] = ()
-) -> list[Cell]:
+def cells(names: Sequence[str], traces: Sequence[str] = ()) -> list[Cell]:
     """Return the cells of these strategies, those that matter most and cost least first."""
     for name in names:
         registry.get(name)  # refuses a name that it does not know
-    for group in groups:
-        if group not in GROUPS:
-            raise ValueError(f"cells must be some of {', '.join(GROUPS)}, not {group!r}")
-    chosen = [cell for cell in _all(names, traces) if cell.group in groups]
+    chosen = _all(names, traces)
     return sorted(
         chosen, key=lambda cell: (cell.strategy in SHORTER, cell.workers not in (128, 32))
     )

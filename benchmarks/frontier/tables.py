@@ -50,19 +50,6 @@ def title(record: Row) -> str:
     return f"{stream}, n = {record['workers']}"
 
 
-def points(records: Iterable[Row], group: str, n_workers: int) -> list[Row]:
-    """Build the plot's points, one panel per stream with this many workers, and mark the front."""
-    chosen = [r for r in records if r["group"] == group and r["workers"] == n_workers]
-    found = []
-    for panel, rows in by_cell(chosen, [group]).items():
-        best = front(rows)
-        for row in rows:
-            point = {"panel": panel, "strategy": row["strategy"], "label": marked(row)}
-            point |= zip(("imbalance", "replication"), balance_and_replicas(row), strict=True)
-            found.append(point | {"on_front": any(row is one for one in best)})
-    return found
-
-
 def budget(record: Row) -> float:
     """Return the most replicas per key that cascade may have under strong skew."""
     return 1.0 + 3.0 * float(record["replication_limit"] - 1.0) + 0.005
@@ -142,6 +129,19 @@ def sources_table(records: Sequence[Row]) -> str:
             )
     pairs = (f"{what}, 1 source | {what}, {MANY_SOURCES}" for what in ("imbalance", "replicas"))
     return markdown(f"strategy | z | {' | '.join(pairs)} | ratio of replicas", rows)
+
+
+def grid_table(records: Sequence[Row]) -> str:
+    """Return imbalance and replicas of every strategy on each Zipf stream, with most workers."""
+    grid = [r for r in _of_group(records, "grid") if r["seed"] == SEED]
+    most = max((r["workers"] for r in grid), default=0)
+    found = {(r["strategy"], r["z"]): r for r in grid if r["workers"] == most}
+    exponents = sorted({z for _, z in found})
+    rows = []
+    for name, mine in grouped(found.values(), "strategy").items():
+        cells = [found.get((name, z)) for z in exponents]
+        rows.append([marked(mine[0]), *(" / ".join(_pair(r)) if r else "" for r in cells)])
+    return markdown(["strategy", *(f"z = {z}" for z in exponents)], rows)
 
 
 def real_tables(records: Sequence[Row]) -> str:
@@ -253,28 +253,11 @@ def shorter_list(records: Sequence[Row]) -> str:
     """Return which strategies were measured on fewer records than the others."""
     lines = []
     for group in GROUPS:
-        short = [r for r in _of_group(records, group) if r["shorter"]]
-        limits = {r["strategy"]: r["records"] for r in short}
-        lines.append((group, [f"{name} {limit:,}" for name, limit in limits.items()]))
-    return _listed(lines)
-
-
-def missing_list(records: Sequence[Row]) -> str:
-    """Return which strategies have no record in some cells, in which the others have one."""
-    lines = []
-    for group in ("grid", "real"):
-        cells = by_cell(records, [group]).values()
-        lacks = {
-            name: sum(name not in grouped(cell, "strategy") for cell in cells)
-            for name in registry.names()
-        }
-        shown = [f"{name} in {n} of {len(cells)} cells" for name, n in lacks.items() if n]
-        lines.append((group, shown))
-    return _listed(lines)
-
-
-def _listed(lines: Sequence[tuple[str, list[str]]]) -> str:
-    return "\n".join(f"- {group}: {', '.join(some)}" for group, some in lines if some) or "None."
+        limits = {r["strategy"]: r["records"] for r in _of_group(records, group) if r["shorter"]}
+        if limits:
+            told = ", ".join(f"{name} {limit:,}" for name, limit in limits.items())
+            lines.append(f"- {group}: {told}")
+    return "\n".join(lines) or "None."
 
 
 def _of_group(records: Sequence[Row], group: str) -> list[Row]:
@@ -296,6 +279,7 @@ def _pair(record: Row) -> list[str]:
 
 #: The generated parts of the page, by the name of their marker.
 PARTS = {
+    "grid": grid_table,
     "budget": budget_table,
     "low skew": low_skew_table,
     "sources": sources_table,
@@ -305,7 +289,6 @@ PARTS = {
     "front": front_table,
     "real streams": real_tables,
     "shorter": shorter_list,
-    "missing": missing_list,
 }
 REPORT = Report(
     "frontier.jsonl", {("docs/results/frontier.md", name): part for name, part in PARTS.items()}

@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import typer
 from pyspark.sql import SparkSession
 
 from benchmarks.on_spark.event_logs import logged_session, run, runs_of
-from benchmarks.on_spark.ways import FAMILIES, REBALANCE, Cell
+from benchmarks.on_spark.ways import FAMILIES, REBALANCE, Cell, Ways
 from benchmarks.on_spark.ways_tables import PLACE, REPORT, ten_rows
 from benchmarks.records import Row, grouped, read_records, write_records
 from benchmarks.streams import cut, stream_table, write_files
@@ -45,8 +46,9 @@ def cells(path: Path = CELLS) -> Iterator[Cell]:
         yield from (Cell(stream=stream, slots=n, **one) for stream in streams for n in slots)
 
 
-def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str) -> Iterator[Row]:
-    """Yield a raw record for each way and round."""
+@contextmanager
+def session_of(cell: Cell, stream: pa.Table, folder: Path) -> Iterator[tuple[SparkSession, Ways]]:
+    """Write the stream, and start the session of the cell; give it with the ways."""
     files, n = cut(stream, cell.slots) if cell.is_cut else [stream], str(cell.slots)
     path = write_files(folder / "in", files)
     # What Spark and `hot_keys` take for the number of slots.
@@ -55,10 +57,14 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         settings["spark.sql.files.minPartitionNum"] = n
     if cell.family == "join":  # the tables stand for larger ones
         settings["spark.sql.autoBroadcastJoinThreshold"] = "-1"
-    facts: dict[str, Row] = {}
     with logged_session(1, folder / "log", settings) as spark:
-        df = spark.read.parquet(str(path))
-        ways, said = FAMILIES[cell.family](cell, df, folder)
+        yield spark, FAMILIES[cell.family](cell, spark.read.parquet(str(path)), folder)
+
+
+def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str) -> Iterator[Row]:
+    """Yield a raw record for each way and round."""
+    facts: dict[str, Row] = {}
+    with session_of(cell, stream, folder) as (spark, (ways, said)):
         first = next(iter(ways))
         before = shuffled_bytes(spark)
         expected = ways[first]()["result"]  # starts Python, too
@@ -86,6 +92,13 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         yield row | took | found
 
 
+def _advised(records: Sequence[Row], said: str | None) -> list[Row]:
+    """Return the records of a cell with this advice; none if the way that it names has no time."""
+    if said not in {one["way"] for one in records}:
+        return []  # it is to be measured again
+    return [{**one, "said": said} for one in records]
+
+
 def shuffled_bytes(spark: SparkSession) -> int:
     """Return the bytes that this session has written for shuffles so far."""
     store = spark.sparkContext._jsc.sc().statusStore()
@@ -110,6 +123,9 @@ def main(
     only: str = option("", "Cells that have this text in their work or stream."),
     most: int = option(1 << 40, "Records of a cell, at most: for a try, with --out."),
     out: Path | None = option(None, "Another file of records; the documents stay as they are."),
+    advice: bool = option(
+        False, "Ask `hot_keys` again about measured cells, and measure nothing.", "--advice"
+    ),
 ) -> None:
     """Measure all cells that have no records yet."""
     path = out or REPORT.path
@@ -117,7 +133,12 @@ def main(
     chosen = [replace(cell, records=min(cell.records, most)) for cell in cells()]
     chosen = [cell for cell in chosen if (full or not cell.full) and only in str(cell.about)]
     known = grouped(records, *PLACE)
-    chosen = [cell for cell in chosen if tuple(cell.about[name] for name in PLACE) not in known]
+    chosen = [
+        cell
+        for cell in chosen
+        if (tuple(cell.about[name] for name in PLACE) in known) == advice
+        and (not advice or cell.per_record)
+    ]
     for number, cell in enumerate(chosen, 1):
         title = f"{number}/{len(chosen)} {cell.says}, {cell.stream}, {cell.slots} slots"
         stream = stream_table(cell.stream, cell.records, cell.n_keys, cell.columns, data)
@@ -125,7 +146,13 @@ def main(
             print(f"{title}: left out, the folder of --data has no such file")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = list(measure(cell, stream, Path(folder), rounds, title))
+            if advice:
+                with session_of(cell, stream, Path(folder)) as (_, (_, said)):
+                    mine = known[tuple(cell.about[name] for name in PLACE)]
+                found = _advised(mine, said)
+                print(f"{title}: {mine[0]['said']} before, now {said}")
+            else:
+                found = list(measure(cell, stream, Path(folder), rounds, title))
         # Records of the same cell are of another size: of an earlier list of cells.
         records = [one for one in records if any(one[at] != cell.about[at] for at in PLACE[:-1])]
         records += found

@@ -2,14 +2,14 @@
 
 Each record takes 100 µs, in which the worker sleeps, so that two cores do for sixteen workers. The
 frequencies of keys change every few micro-batches; a worker becomes half as fast; eight workers
-become sixteen. `--small` is a try of less than three minutes, which leaves the documents alone.
+become sixteen.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,6 @@ import typer
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from benchmarks.streams import write_files
 from benchmarks.turns import (
-    QUIET,
     batch_times,
     file_stream,
     run_to_end,
@@ -31,7 +30,6 @@ from benchmarks.turns import (
     timed,
 )
 from skewless.arrays import Workers
-from skewless.cli.option import option
 from skewless.keys import hash_keys
 from skewless.metrics import imbalance
 from skewless.registry import strategy_of
@@ -40,8 +38,10 @@ from skewless.spark import Processor, Update, process, scale_to
 from skewless.spark.ledger import Ledger
 from skewless.spark.ledger.names import WORKERS, state_plan_name
 from skewless.spark.routing.seeds import hash_seed
+from skewless.spark.state.planning.controller import observed
 from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.spark.state.planning.state_plan import from_entry
+from skewless.spark.state.planning.worker_reports import read_reports
 from skewless.spark.state.versions import bases
 from skewless.strategies import Mixed
 from skewless.workloads import FluctuatingZipf
@@ -74,10 +74,6 @@ class Size:
     def event(self) -> int:
         """The micro-batch from which on a worker is slow, or in which others join."""
         return self.n_batches // 3
-
-
-#: For a trial that takes less than three minutes, even on a slow machine.
-SMALL = Size(n_workers=8, n_keys=5_000, n_records=16_000, n_batches=6)
 
 
 @dataclass(frozen=True)
@@ -120,14 +116,14 @@ def stream(size: Size, f: float, first_workers: Workers | None = None) -> Fluctu
     )
 
 
-def measure_simulated(size: Size, name: str = "mixed") -> Iterator[Row]:
-    """Yield a raw record for each micro-batch of the simulator, in which a strategy moves keys."""
+def measure_simulated(size: Size) -> Iterator[Row]:
+    """Yield a raw record for each micro-batch of the simulator, in which Mixed moves keys."""
     settings: Row = {"n_workers": size.n_workers, "window": size.n_records, "seed": SEED}
     measuring = Measuring(state_windows=STATE_BATCHES)
-    run = simulate(strategy_of(name), stream(size, F), **settings, measuring=measuring)
+    run = simulate(Mixed(), stream(size, F), **settings, measuring=measuring)
     moved = {one.window + 1: one.moved_share for one in run.rebalances}
     for batch, found in enumerate(run.by_window()["window_imbalance"]):
-        about = {"scenario": "simulator", "strategy": name, "batch": batch}
+        about = {"scenario": "simulator", "strategy": "mixed", "batch": batch}
         yield {**about, "imbalance": found, "moved": moved.get(batch, 0.0)}
 
 
@@ -219,16 +215,16 @@ def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: fl
     entry = ledger.read(state_plan_name(batch, base.run))
     assert entry is not None
     plan = from_entry(entry, as_moving(strategy_of(scenario.strategy)), SEED)
-    observed = plan.observed
-    loads = observed.rest + np.bincount(
-        plan.placing.owners(observed.hashes), observed.loads, observed.rest.size
-    )
-    held = 0
+    held, moved, loads = 0, 0.0, np.zeros(plan.n_workers)
     if plan.base is not None:
         before = dict(ledger.reports(WORKERS, plan.base.batch))
         held = sum(report.about["bytes"] for report in before.values())
-    moving = np.isin(observed.hashes, plan.moving.hashes)
-    moved = float(observed.sizes[moving].sum())
+    if plan.base is not None and not plan.moving.whole:
+        seen = observed(plan.placing, read_reports(ledger, plan.base))
+        loads = seen.rest + np.bincount(
+            plan.placing.owners(seen.hashes), seen.loads, plan.n_workers
+        )
+        moved = float(seen.sizes[np.isin(seen.hashes, plan.moving.hashes)].sum())
     if plan.moving.whole:  # all files were looked through, and the report tells how many came
         n_held = sum(report.about["held"] for report in reports.values())
         arrived = sum(report.about["moved"] for report in reports.values())
@@ -322,27 +318,18 @@ def _recovered(mine: Sequence[Row]) -> str:
 REPORT = Report("on_spark/keyed_state.jsonl", {(BENCHMARKS, "keyed state"): table})
 
 
-def main(
-    small: bool = option(False, "A short try; writes no document.", "--small"),
-    records_per_batch: int | None = option(None, "Records of a micro-batch.", "--records", min=1),
-    n_batches: int | None = option(None, "Micro-batches of each stream.", "--batches", min=1),
-) -> None:
+def main() -> None:
     """Measure keyed state on Spark with Mixed's generator; write records and a table."""
-    size = SMALL if small else Size()
-    size = replace(size, n_records=records_per_batch or size.n_records)
-    size = replace(size, n_batches=n_batches or size.n_batches)
+    size = Size()
     # Reports of all micro-batches are read in the end.
-    settings = {**QUIET, "spark.sql.streaming.minBatchesToRetain": "1000"}
+    settings = {"spark.sql.streaming.minBatchesToRetain": "1000"}
     settings["spark.sql.session.timeZone"] = "UTC"
     records = list(measure_simulated(size))
     with spark_and_folder("keyed state", size.n_workers, settings) as (spark, folder):
         for number, scenario in enumerate(SCENARIOS):
             took, _ = timed(records.extend, measure(spark, folder / str(number), scenario, size))
             print(f"{scenario.name}, {scenario.strategy}: {took:.0f} s", flush=True)
-    if small:
-        print(table(records))
-    else:
-        REPORT.write(records)
+    REPORT.write(records)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ look balanced.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -79,8 +79,6 @@ SLOW = Job(
 HALF_SLOW = "half of the workers slow"
 #: The same, where FISH does not use what the workers report.
 NOT_TOLD = f"{HALF_SLOW}, times not used"
-#: A measured cell: a strategy and a variant.
-Cell = tuple[str, str]
 
 
 def systems() -> list[str]:
@@ -95,10 +93,8 @@ def settings_of(name: str) -> dict[str, Setting]:
     return BOTH | {RESCALED: (*BOTH[RESCALED][:2], SOONER)}
 
 
-def measure(
-    names: Sequence[str], stream: Zipf | None = None, known: Set[Cell] = frozenset()
-) -> Iterator[Row]:
-    """Yield one raw record per strategy and way of learning, without Spark and but for `known`."""
+def measure(names: Sequence[str], stream: Zipf | None = None) -> Iterator[Row]:
+    """Yield one raw record per strategy and way of learning, without Spark."""
     together: dict[str, Setting] = {
         variant: (in_turn, N_WORKERS, {}) for variant, in_turn in MERGED.items()
     }
@@ -107,11 +103,9 @@ def measure(
         strategy = registry.make(name)
         keys = stream or stream_of(name)
         for variant, setting in settings_of(name).items() if name in MOVING else ways.items():
-            if (name, variant) not in known:
-                merging = variant != "alone"
-                yield _by_micro_batch(strategy, variant, keys, *setting, merging=merging)
-        has_messages = isinstance(strategy, Merges) and strategy.traits.decides == "record"
-        if has_messages and (name, "with delay") not in known:
+            merging = variant != "alone"
+            yield _by_micro_batch(strategy, variant, keys, *setting, merging=merging)
+        if isinstance(strategy, Merges) and strategy.traits.decides == "record":
             yield _with_delay(strategy, keys)
 
 
@@ -121,11 +115,7 @@ def stream_of(name: str) -> Zipf:
 
 
 def measure_slow(
-    names: Sequence[str],
-    known: Set[Cell] = frozenset(),
-    job: Job = SLOW,
-    spark: SparkSession | None = None,
-    root: Path = Path(),
+    names: Sequence[str], spark: SparkSession | None = None, root: Path = Path()
 ) -> Iterator[Row]:
     """Yield a raw record per strategy with half of the workers slow, on Spark if there is one.
 
@@ -134,18 +124,16 @@ def measure_slow(
     for name in names:
         for variant in (HALF_SLOW, NOT_TOLD) if name == "fish" else (HALF_SLOW,):
             cell = variant if spark is None else variant + ON_SPARK
-            if (name, cell) in known:
-                continue
-            stream: Any = job.stream
+            stream: Any = SLOW.stream
             stream = replace(stream, z=MILD) if name in MOVING else stream
-            asked = replace(job, stream=stream, told=variant == HALF_SLOW)
+            asked = replace(SLOW, stream=stream, told=variant == HALF_SLOW)
             if spark is None:
                 found = simulated(name, asked)
             else:
                 found = on_spark(spark, root / f"{name} {asked.told}", name, asked)
-            about: Row = {"n_workers": job.n_workers, "capacities": 1 / job.slower}
+            about: Row = {"n_workers": asked.n_workers, "capacities": 1 / asked.slower}
             row = measured(name, cell, *found[:3], **about)
-            yield row | {"seconds": sum(found.walls), "work": found.work_seconds(asked)}
+            yield row | {"seconds": sum(found.walls), "work": found.work_seconds}
 
 
 def micro_batches(
@@ -251,13 +239,9 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
     }
 
 
-def measure_on_spark(
-    spark: SparkSession, root: Path, names: Sequence[str], known: Set[Cell] = frozenset()
-) -> Iterator[Row]:
-    """Yield a raw record per strategy and setting but `known`: a file per source, and a ledger."""
+def measure_on_spark(spark: SparkSession, root: Path, names: Sequence[str]) -> Iterator[Row]:
+    """Yield a raw record per strategy and setting: a file per source, and a ledger."""
     for variant, name in product(BOTH, names):
-        if (name, variant + ON_SPARK) in known:
-            continue
         in_turn, n_workers, changes = settings_of(name)[variant]
         folder = root / f"{list(BOTH).index(variant)} of {stream_of(name).n_records}"
         if not folder.exists():
@@ -372,16 +356,12 @@ REPORT = Report(
 
 
 def main() -> None:
-    """Measure the cells that have no raw record yet, and write the tables."""
-    names, records = [*systems(), *MOVING], REPORT.read()
-    known = {(row["strategy"], row["variant"]) for row in records}
-    records += [*measure(names, known=known), *measure_slow(names, known)]
-    REPORT.write(records)
+    """Measure all cells, and write the tables."""
+    names = [*systems(), *MOVING]
+    records = [*measure(names), *measure_slow(names)]
     with spark_and_folder("learning together", SLOW.n_workers, SETTINGS) as (spark, folder):
-        slow = measure_slow(names, known, spark=spark, root=folder / "slow")
-        for row in chain(slow, measure_on_spark(spark, folder, names, known)):
-            records.append(row)
-            REPORT.write(records)  # a run that was stopped goes on here
+        records += measure_slow(names, spark, folder / "slow")
+        REPORT.write([*records, *measure_on_spark(spark, folder, names)])
 
 
 if __name__ == "__main__":

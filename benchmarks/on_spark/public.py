@@ -1,7 +1,7 @@
 """Measure NEXMark and ShuffleBench by plain Spark and by skewless; write raw records and the table.
 
 Both ways of a query run in turn on the same files, as streams, and must give the same results. The
-first round is short and warms up. The rounds end early if another one would take too long.
+first round is short and warms up.
 """
 
 from __future__ import annotations
@@ -16,17 +16,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.public import nexmark
 from benchmarks.public.auctions import Auctions
-from benchmarks.public.both_ways import (
-    APPLY,
-    TRANSFORM,
-    Query,
-    Run,
-    missing_for_transform,
-    run_stream,
-)
+from benchmarks.public.both_ways import Query, Run, run_stream
 from benchmarks.public.shufflebench import SCHEMAS, ShuffleRecords, shufflebench
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
-from benchmarks.turns import rounds, spark_and_folder
+from benchmarks.turns import in_turns, spark_and_folder
 from skewless.cli.option import option
 
 PLAIN, OURS = "plain", "skewless"
@@ -46,29 +39,27 @@ def write_streams(folder: Path, events: int, records: int) -> None:
 
 
 def measure(
-    spark: SparkSession, folder: Path, n_rounds: int, minutes: float, chosen: Sequence[str]
+    spark: SparkSession, folder: Path, n_rounds: int, chosen: Sequence[str]
 ) -> Iterator[Row]:
     """Run every query in both ways in each round; the way that begins changes with the round."""
-    for number in rounds(n_rounds, minutes):
+    asked = [one for one in QUERIES if not chosen or one[0].name in chosen]
+    for number, (query, schemas) in in_turns(asked, n_rounds + 1, "queries"):
         inputs = folder / ("measured" if number else "warming")
-        for query, schemas in QUERIES:
-            if chosen and query.name not in chosen:
-                continue
-            runs: dict[str, Run] = {}
-            for way in (PLAIN, OURS) if number % 2 else (OURS, PLAIN):
-                # Another one each time: Spark may still write into one that was deleted.
-                scratch = folder / f"{number}-{query.name}-{way}"
-                runs[way] = run_stream(spark, query, schemas, inputs, scratch, ours=way == OURS)
-                shutil.rmtree(scratch)
-            if not runs[PLAIN].results.equals(runs[OURS].results):
-                raise RuntimeError(f"{query.name}: the results of both ways differ")
-            for way, run in runs.items() if number else ():
-                yield {
-                    **{name: getattr(query, name) for name in ABOUT},
-                    **{"query": query.name, "way": way, "round": number},
-                    **{"n_streams": len(query.reads), "rows": run.results.num_rows},
-                    **{"batch_records": run.n_records, "batch_seconds": run.seconds},
-                }
+        runs: dict[str, Run] = {}
+        for way in (PLAIN, OURS) if number % 2 else (OURS, PLAIN):
+            # Another one each time: Spark may still write into one that was deleted.
+            scratch = folder / f"{number}-{query.name}-{way}"
+            runs[way] = run_stream(spark, query, schemas, inputs, scratch, ours=way == OURS)
+            shutil.rmtree(scratch)
+        if not runs[PLAIN].results.equals(runs[OURS].results):
+            raise RuntimeError(f"{query.name}: the results of both ways differ")
+        for way, run in runs.items() if number else ():
+            yield {
+                **{name: getattr(query, name) for name in ABOUT},
+                **{"query": query.name, "way": way, "round": number},
+                **{"n_streams": len(query.reads), "rows": run.results.num_rows},
+                **{"batch_records": run.n_records, "batch_seconds": run.seconds},
+            }
 
 
 def table(records: Sequence[Row]) -> str:
@@ -122,7 +113,6 @@ def main(
     events: int = option(10_000_000, "Events of NEXMark."),
     records: int = option(400_000, "Records of ShuffleBench."),
     n_rounds: int = option(3, "How often each way is measured.", "--rounds"),
-    minutes: float = option(120, "Stops before a round that would exceed them."),
     query: list[str] | None = option(None, "Only these, as Q8."),
 ) -> None:
     """Measure all queries."""
@@ -130,13 +120,10 @@ def main(
     for name in query or []:
         if name not in known:
             raise typer.BadParameter(f"--query must be one of {', '.join(known)}, not {name!r}")
-    missing = missing_for_transform()
-    if missing is not None:
-        print(f"ShuffleBench's plain query is {APPLY}, not {TRANSFORM}: {missing}")
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
     with spark_and_folder("public workloads", settings=settings) as (spark, folder):
         write_streams(folder, events, records)
-        REPORT.write(measure(spark, folder, n_rounds, minutes, query or []))
+        REPORT.write(measure(spark, folder, n_rounds, query or []))
 
 
 if __name__ == "__main__":

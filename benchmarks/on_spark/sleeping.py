@@ -3,7 +3,7 @@
 A record that sleeps needs no core, so two cores do for sixteen workers. The second half of the
 workers may be slow: a task whose partition has such a number sleeps longer. So the number pins what
 is slow. On a cluster nothing does: Spark runs a partition on whichever slot is free, and a slow
-machine then slows another worker in every micro-batch. `benchmarks.slow_slots` simulates that.
+machine then slows another worker in every micro-batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from benchmarks.streams import write_files
-from benchmarks.turns import QUIET, batch_times, file_stream, run_to_end, throw_away
+from benchmarks.turns import batch_times, file_stream, run_to_end, throw_away
 from skewless import registry
 from skewless.aggregations import VectorAggregator
 from skewless.arrays import Floats, Ints
@@ -35,22 +35,20 @@ from skewless.workloads import Ranked
 
 SEED = 3
 #: A file is a source.
-SETTINGS = {**QUIET, "spark.sql.files.openCostInBytes": str(1 << 30)}
+SETTINGS = {"spark.sql.files.openCostInBytes": str(1 << 30)}
 #: Micro-batches after which plans on Spark know how long the workers took.
 _KNOWN_AFTER = 3
 
 
 @dataclass(frozen=True)
 class Job:
-    """A stream, and what its records and its merges take."""
+    """A stream, and what its records take."""
 
     stream: Ranked
     n_records: int  # of a micro-batch
     n_workers: int = 16
     n_sources: int = 4
     record_s: float = 0.004
-    merge_s: float = 0.0  # of two results of a key
-    n_mergers: int = 1  # partitions in which results are merged
     slowed: float = 1.0  # how many times as long records take in the slow half
     told: bool = True  # whether plans use the times of the workers' reports
 
@@ -79,31 +77,21 @@ class Found(NamedTuple):
     longest: Floats  # seconds of the worker that took longest, by micro-batch
     walls: list[float]  # seconds of each micro-batch, on Spark
 
-    def work_seconds(self, job: Job) -> float:
-        """Return how long the work takes in all micro-batches but the first, which starts Python.
-
-        That is the time of the worker that takes longest, and then that of the merges: each partial
-        result is merged with what its key has so far.
-        """
-        _, index = np.unique(self.keys, return_inverse=True)
-        known = index * (int(self.batches.max()) + 1) + self.batches
-        n_partial = np.unique(known * job.n_workers + self.workers).size
-        first = self.batches == 0
-        n_first = np.unique(index[first] * job.n_workers + self.workers[first]).size
-        n_new = np.unique(index).size - np.unique(index[first]).size
-        merging = (n_partial - n_first - n_new) * job.merge_s / job.n_mergers
-        return float(self.longest[1:].sum()) + merging
+    @property
+    def work_seconds(self) -> float:
+        """How long the work takes in all micro-batches but the first, which starts Python."""
+        return float(self.longest[1:].sum())
 
 
 class Sleeping(VectorAggregator):
-    """Counts the records of a key; each record, and each merge of two results, takes time."""
+    """Counts the records of a key; each record takes time."""
 
     inputs = ()
     state = "n bigint"
     result = "bigint"
 
     def __init__(self, job: Job) -> None:
-        self.slower, self.record_s, self.merge_s = job.slower, job.record_s, job.merge_s
+        self.slower, self.record_s = job.slower, job.record_s
 
     def update(self, records: Any, keys: Any, n_keys: int) -> Any:
         """Count the records, for as long as this worker takes."""
@@ -113,8 +101,7 @@ class Sleeping(VectorAggregator):
         return {"n": np.bincount(keys, minlength=n_keys)}
 
     def merge(self, states: Any, keys: Any, n_keys: int) -> Any:
-        """Add the counts; as many merges as there are results beyond one for each key."""
-        time.sleep(max(keys.size - np.unique(keys).size, 0) * self.merge_s)
+        """Add the counts."""
         return {"n": np.bincount(keys, states["n"].to_numpy(), n_keys).astype(np.int64)}
 
     def finish(self, states: Any) -> Any:
@@ -126,7 +113,7 @@ def on_spark(spark: SparkSession, folder: Path, name: str, job: Job) -> Found:
     """Run a stream to its end; read what it did from the reports of its workers."""
     write_files(folder / "in", job.files())
     spark.conf.set("spark.skewless.measuredSpeeds", str(job.told).lower())
-    spark.conf.set("spark.sql.shuffle.partitions", str(job.n_mergers))
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
     ledger = str(folder / "ledger")
     counts = aggregate(
         file_stream(spark, "key long", folder / "in", job.n_sources),

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from benchmarks.on_spark.stateful_operators import Totals
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
 from benchmarks.streams import write_files
-from benchmarks.turns import QUIET, file_stream, in_turns, run_to_end, spark_and_folder
+from benchmarks.turns import file_stream, in_turns, run_to_end, spark_and_folder
 from skewless.cli.option import option
 from skewless.spark import deduplicate, join, process, sessions, top_n
 
@@ -96,14 +96,13 @@ def make_records(n_batches: int, n_records: int) -> Iterator[pa.Table]:
 
 
 def measure(
-    spark: SparkSession, folder: Path, sizes: Sequence[int], workers: int, turns: int, only: str
+    spark: SparkSession, folder: Path, sizes: Sequence[int], workers: int, turns: int
 ) -> Iterator[Row]:
     """Run every way over all micro-batches in every turn; yield the seconds of each.
 
     The turn before the first one warms up.
     """
-    first = (SPARKS, *only.split(","), *(f"Spark's {name}" for name in only.split(",")))
-    chosen = {name: way for name, way in ways(workers).items() if name.startswith(first)}
+    chosen = ways(workers)
     cells = [(size, name) for size in sizes for name in chosen]
     for turn, (size, name) in in_turns(cells, turns, "queries", first=-1):
         place = folder / f"{turn}-{size}-{name}"
@@ -143,20 +142,15 @@ def main(
     records: str = option("100", "Records of a micro-batch: numbers with commas between them."),
     workers: int = option(8, "Workers, and partitions of Spark's state."),
     turns: int = option(3, "How often each query runs."),
-    only: str = option("", "Measure and print only operators that begin so: 'process,top_n'."),
 ) -> None:
     """Measure all ways."""
-    settings = {"spark.sql.shuffle.partitions": str(workers), **QUIET}
+    settings = {"spark.sql.shuffle.partitions": str(workers)}
     settings["spark.sql.streaming.numRecentProgressUpdates"] = "1000"
     sizes = [int(size) for size in records.split(",")]
     with spark_and_folder("small batches", settings=settings) as (spark, folder):
         for size in sizes:
             write_files(folder / f"in-{size}", make_records(batches, size), rows=10_000)
-        found = measure(spark, folder, sizes, workers, turns, only)
-        if only:
-            print(table(list(found)))
-        else:
-            REPORT.write(found)
+        REPORT.write(measure(spark, folder, sizes, workers, turns))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The same stream and the same logic: a count and a sum for every key, one result row for each key of
 a micro-batch. Each way runs as a query of its own, and its rows are compared with those of the
-first. Spark's `transformWithState` needs the package `protobuf`; without it, its rows are left out.
+first.
 """
 
 from __future__ import annotations
@@ -14,20 +14,17 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
-from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
 from benchmarks.kinds_of_work import OwnTotals
-from benchmarks.public.both_ways import ROCKSDB, missing_for_transform
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
 from benchmarks.streams import write_files
-from benchmarks.turns import QUIET, file_stream, run_to_end, spark_and_folder
+from benchmarks.turns import file_stream, run_to_end, spark_and_folder
 from skewless.cli.option import option
 from skewless.spark import KeyProcessor, Processor, Update, aggregate, process
 
@@ -66,25 +63,14 @@ class TotalsOfKey(KeyProcessor):
         return [new], new
 
 
-def spark_processors() -> tuple[Any, Any]:
-    """Return the same for Spark: with pandas frames, and with rows."""
+def spark_processor() -> Any:
+    """Return the same for Spark, by rows: its fastest operator for states in Python."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class Pandas(StatefulProcessor):
+    class Rows(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.totals = handle.getValueState("totals", STATE)
 
-        def handleInputRows(self, key: Any, rows: Any, timer_values: Any) -> Iterator[Any]:  # noqa: N802
-            n, total = self.totals.get() if self.totals.exists() else (0, 0.0)
-            for frame in rows:
-                n, total = n + len(frame), total + float(frame["v"].sum())
-            self.totals.update((n, total))
-            yield pd.DataFrame({"k": [key[0]], "n": [n], "total": [total]})
-
-        def close(self) -> None:
-            return None
-
-    class Rows(Pandas):
         def handleInputRows(self, key: Any, rows: Any, timer_values: Any) -> Iterator[Any]:  # noqa: N802
             n, total = self.totals.get() if self.totals.exists() else (0, 0.0)
             for row in rows:
@@ -92,15 +78,9 @@ def spark_processors() -> tuple[Any, Any]:
             self.totals.update((n, total))
             yield SparkRow(k=key[0], n=n, total=total)
 
-    return Pandas(), Rows()
+        def close(self) -> None: ...
 
-
-def with_group_state(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[Any]:
-    n, total = state.get if state.exists else (0, 0.0)
-    for frame in frames:
-        n, total = n + len(frame), total + float(frame["v"].sum())
-    state.update((n, total))
-    yield pd.DataFrame({"k": [key[0]], "n": [n], "total": [total]})
+    return Rows()
 
 
 def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
@@ -111,28 +91,16 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
             df, "k", processor, workers=workers, ledger=str(folder / "ledger")
         )
 
-    found: dict[str, Callable[[DataFrame, Path], DataFrame]] = {
+    return {
         OURS: ours(Totals()),
         "process, one key at a time": ours(TotalsOfKey()),
         "aggregate": lambda df, _: aggregate(
             df, "k", {"r": OwnTotals()}, workers=workers, mode="update"
         ).select("k", "r.*"),
-        "applyInPandasWithState": lambda df, _: df.groupBy("k").applyInPandasWithState(
-            with_group_state, RESULT, STATE, "update", GroupStateTimeout.NoTimeout
+        "transformWithState": lambda df, _: df.groupBy("k").transformWithState(
+            spark_processor(), RESULT, "Update", "None"
         ),
     }
-    missing = missing_for_transform()
-    if missing is not None:
-        print(f"transformWithState is left out: {missing}")
-        return found
-    pandas, rows = spark_processors()
-    found["transformWithState"] = lambda df, _: df.groupBy("k").transformWithState(
-        rows, RESULT, "Update", "None"
-    )
-    found["transformWithStateInPandas"] = lambda df, _: df.groupBy("k").transformWithStateInPandas(
-        pandas, RESULT, "Update", "None"
-    )
-    return found
 
 
 def make_records(n_batches: int, n_records: int) -> Iterator[pa.Table]:
@@ -185,7 +153,7 @@ def main(
     workers: int = option(8, "Workers, and partitions of Spark's state."),
 ) -> None:
     """Measure all ways."""
-    settings = {"spark.sql.shuffle.partitions": str(workers), **ROCKSDB, **QUIET}
+    settings = {"spark.sql.shuffle.partitions": str(workers)}
     settings["spark.sql.streaming.numRecentProgressUpdates"] = "1000"
     with spark_and_folder("keyed state", settings=settings) as (spark, folder):
         write_files(folder / "in", make_records(batches, records), rows=10_000)

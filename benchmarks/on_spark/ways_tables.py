@@ -81,7 +81,7 @@ def table(records: Sequence[Row]) -> str:
     """Return a row per cell whose ways partition records."""
     rows = [
         [*_about(one), *(one.shown(way, f"whole-{way}") for way in PARTITIONED), one.said]
-        for one in measured(records, "work", "shuffle", "write")
+        for one in measured(records, "work", "write")
     ]
     return markdown([*_HEADS, *PARTITIONED, "`hot_keys` said"], rows, 3)
 

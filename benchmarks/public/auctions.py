@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from benchmarks.streams import write_files
 from skewless.arrays import Ints
-from skewless.parameters import check_types, require
 
 #: The columns of the files, as Spark spells a schema.
 PERSON = "id bigint, name string, city string, state string, ts timestamp, extra string"
@@ -29,6 +28,8 @@ NOBODY = -1
 _CYCLE, _AUCTIONS = 50, 3  # events of a cycle, and the auctions among them
 _FIRST_ID = 1000
 _BATCH = 100  # one hot seller, bidder and auction per this many persons or auctions
+#: The ratios: all but one of so many records name a hot one.
+_HOT_AUCTIONS, _HOT_BIDDERS, _HOT_SELLERS, _HOT_CHANNEL = 2, 4, 4, 2
 _ACTIVE_PERSONS, _OPEN_AUCTIONS = 1000, 100
 _AHEAD = 10  # ids that a record may name before they exist
 _BEGIN_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
@@ -57,23 +58,8 @@ class Auctions:
     # Micro-batches into which they are cut. Two more have one record each, one and two hours later,
     # with the id −1: all windows close then.
     n_batches: int = 5
-    events_per_second: int = 10_000  # in event time
-    # The ratios; 1 is no skew.
-    hot_auctions: int = 2
-    hot_bidders: int = 4
-    hot_sellers: int = 4
-    hot_channels: int = 2
+    events_per_second: int = 10_000  # in event time; at most a million, so that times differ
     seed: int = 0  # of all draws
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("n_batches", "hot_auctions", "hot_bidders", "hot_sellers", "hot_channels"):
-            require(self, name, getattr(self, name) >= 1, "at least 1")
-        rate = 1 <= self.events_per_second <= 1_000_000
-        require(self, "events_per_second", rate, "at least 1 and at most 1,000,000")
-        least = _CYCLE * self.n_batches
-        require(self, "n_events", self.n_events >= least, f"at least {_CYCLE} per batch, {least}")
-        require(self, "seed", self.seed >= 0, "at least 0")
 
     def persons(self) -> pa.Table:
         events = self._events(0, 1)
@@ -102,7 +88,7 @@ class Auctions:
                 "item": np.strings.add("item ", rng.integers(0, 5000, events.size).astype(str)),
                 "initial_bid": initial,
                 "reserve": initial + _prices(rng, events.size),
-                "seller": _FIRST_ID + _persons_of(events, rng, self.hot_sellers, 0),
+                "seller": _FIRST_ID + _persons_of(events, rng, _HOT_SELLERS, 0),
                 "category": rng.integers(10, 15, events.size),
                 "expires": self._times(events, lasts),
                 "ts": self._times(events),
@@ -116,14 +102,14 @@ class Auctions:
         last = _last_auction(events)
         least = np.maximum(last - _OPEN_AUCTIONS, 0)
         any_auction = least + rng.integers(0, last - least + 1 + _AHEAD)
-        is_hot = rng.integers(0, self.hot_auctions, events.size) > 0
+        is_hot = rng.integers(0, _HOT_AUCTIONS, events.size) > 0
         rare = np.strings.add("channel-", rng.integers(0, 10_000, events.size).astype(str))
-        is_known = rng.integers(0, self.hot_channels, events.size) > 0
+        is_known = rng.integers(0, _HOT_CHANNEL, events.size) > 0
         return pa.table(
             {
                 "auction": _FIRST_ID + np.where(is_hot, last // _BATCH * _BATCH, any_auction),
                 # One further than the hot seller: the hot bidder is another person.
-                "bidder": _FIRST_ID + _persons_of(events, rng, self.hot_bidders, 1),
+                "bidder": _FIRST_ID + _persons_of(events, rng, _HOT_BIDDERS, 1),
                 "price": _prices(rng, events.size),
                 "channel": np.where(is_known, rng.choice(_HOT_CHANNELS, events.size), rare),
                 "ts": self._times(events),

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from benchmarks.turns import file_stream, run_to_end
-from skewless.spark.configuring import SETTINGS
 
 _BATCH = "batch"
-#: Spark's operators for states that are written in Python.
-TRANSFORM, APPLY = "transformWithState", "applyInPandasWithState"
-_STORE = "spark.sql.streaming.stateStore.providerClass"
-#: `transformWithState` needs the state store of RocksDB.
-ROCKSDB = {_STORE: SETTINGS[_STORE]}
-
-
-def missing_for_transform() -> str | None:
-    """Return the reason why `transformWithState` cannot run here; None if it can."""
-    if not hasattr(GroupedData, TRANSFORM):
-        return "this version of PySpark does not have it"
-    try:
-        there = importlib.util.find_spec("google.protobuf") is not None
-    except ModuleNotFoundError:  # there is no package `google` at all
-        there = False
-    return None if there else "the package protobuf is not installed"
 
 
 @dataclass(frozen=True)
@@ -57,8 +38,6 @@ class Query:
     # not part of the query, because Spark would then filter before it sees the times of these
     # records.
     counts: str = "true"
-    # Settings of Spark that the plain query needs on a stream.
-    plain_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mode(self) -> str:
@@ -100,8 +79,7 @@ def run_stream(
     def write(rows: DataFrame, batch: int) -> None:
         rows.write.mode("overwrite").parquet(str(written / f"{_BATCH}={batch}"))
 
-    with _settings(spark, {} if ours else query.plain_settings):
-        batches = run_to_end(answered, folder, mode, write).recentProgress
+    batches = run_to_end(answered, folder, mode, write).recentProgress
     columns = StructType([*answered.schema.fields, StructField(_BATCH, IntegerType())])
     rows = spark.read.schema(columns).parquet(str(written))
     return Run(
@@ -109,22 +87,6 @@ def run_stream(
         tuple(batch["durationMs"]["triggerExecution"] / 1000 for batch in batches),
         in_order(latest(rows, query).where(query.counts)),
     )
-
-
-@contextlib.contextmanager
-def _settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
-    """Set these settings of the session, and restore the earlier ones at the end."""
-    before = {name: spark.conf.get(name, None) for name in chosen}
-    for name, value in chosen.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 def latest(rows: DataFrame, query: Query) -> DataFrame:

@@ -7,6 +7,7 @@ the one worker that has the state.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from benchmarks.public.both_ways import APPLY, ROCKSDB, TRANSFORM, Query, missing_for_transform
+from benchmarks.public.both_ways import Query
 from benchmarks.streams import write_files
 from skewless.arrays import Floats, Ints
-from skewless.parameters import check_types, require
 from skewless.spark import KeyProcessor, process
 
 #: The columns of the files, as Spark spells a schema.
@@ -52,14 +50,6 @@ class Rules:
     n_consumers: int = 1_000_000  # how many consumers there are, from 0; consumer 0 gets the most
     z: float = 1.0  # the exponent
     matches: float = 1.5  # how many consumers a record has on average
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, "n_consumers", self.n_consumers >= _FIELDS, f"at least {_FIELDS}")
-        require(self, "z", self.z >= 0, "at least 0")
-        require(self, "matches", self.matches > 0, "above 0")
-        widest = max(self.selectivities()[field::_FIELDS].sum() for field in range(_FIELDS))
-        require(self, "matches", bool(widest <= 1), "less: the ranges of a number do not fit")
 
     def selectivities(self) -> Floats:
         """Return the share of all records that each consumer gets."""
@@ -89,17 +79,8 @@ class ShuffleRecords:
 
     n_records: int = 400_000  # records in all
     n_batches: int = 4  # micro-batches into which they are cut
-    record_bytes: int = 1024  # the size of a record
+    record_bytes: int = 1024  # the size of a record, and of the largest state
     seed: int = 0  # of all bytes
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, "n_batches", self.n_batches >= 1, "at least 1")
-        enough = self.n_records >= self.n_batches
-        require(self, "n_records", enough, f"at least 1 per batch, {self.n_batches}")
-        # The largest state takes in as many bytes of a record as it has.
-        require(self, "record_bytes", self.record_bytes >= 1024, "at least 1024")
-        require(self, "seed", self.seed >= 0, "at least 0")
 
     def records(self, batch: int) -> pa.Table:
         begin, end = (self.n_records * i // self.n_batches for i in (batch, batch + 1))
@@ -147,19 +128,18 @@ def matched(records: DataFrame, rules: Rules) -> DataFrame:
     return records.mapInArrow(match, f"consumer bigint, {RECORD}")
 
 
-def plain(streams: Sequence[DataFrame], rules: Rules, operator: str = TRANSFORM) -> DataFrame:
+def plain(streams: Sequence[DataFrame], rules: Rules) -> DataFrame:
     """Group by consumer, and keep the states in Spark's state store."""
     grouped = matched(streams[0], rules).groupBy("consumer")
-    if operator == TRANSFORM:
-        return grouped.transformWithState(_spark_processor(), _RESULT, "Append", "None")
-    return grouped.applyInPandasWithState(
-        _apply, _RESULT, _STATE, "append", GroupStateTimeout.NoTimeout
-    )
+    return grouped.transformWithState(_spark_processor(), _RESULT, "Append", "None")
 
 
 def _spark_processor() -> Any:
     """Return the black box for `transformWithState`, by rows."""
+    from pyspark import cloudpickle
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # its driver cannot import it
 
     class Held(StatefulProcessor):
         def init(self, handle: Any) -> None:
@@ -174,21 +154,9 @@ def _spark_processor() -> Any:
             for number, checksum in emitted:
                 yield Row(consumer=key[0], n=number, checksum=checksum)
 
-        def close(self) -> None:
-            return None
+        def close(self) -> None: ...
 
     return Held()
-
-
-def _apply(
-    key: tuple[int, ...], frames: Iterator[pd.DataFrame], state: GroupState
-) -> Iterator[pd.DataFrame]:
-    n, held = state.get if state.exists else (0, None)
-    records = pd.concat(list(frames)).sort_values("id")  # a shuffle keeps no order
-    emitted, n, held = consume(int(key[0]), n, held, records["value"].tolist())
-    state.update((n, held))
-    rows = [(key[0], number, checksum) for number, checksum in emitted]
-    yield pd.DataFrame(rows, columns=["consumer", "n", "checksum"])
 
 
 class Consumers(KeyProcessor):
@@ -218,24 +186,15 @@ def ours(streams: Sequence[DataFrame], ledger: str | None, rules: Rules) -> Data
     return process(found, "consumer", Consumers(), order_by="id", ledger=ledger)
 
 
-def shufflebench(rules: Rules | None = None, operator: str | None = None) -> Query:
-    """Return the query for these rules, and for an operator of Spark.
-
-    The operator is `transformWithState`, which is faster, or `applyInPandasWithState`. None: the
-    former if it can run.
-    """
+def shufflebench(rules: Rules | None = None) -> Query:
+    """Return the query for these rules."""
     chosen = Rules() if rules is None else rules
-    if operator is None:
-        operator = TRANSFORM if missing_for_transform() is None else APPLY
-    elif operator not in (TRANSFORM, APPLY):
-        raise ValueError(f"operator must be {TRANSFORM!r} or {APPLY!r}, not {operator!r}")
     return Query(
         ("records",),
         "ShuffleBench",
         f"every {EVERY}th state of {chosen.n_consumers:,} consumers",
-        lambda streams: plain(streams, chosen, operator),
+        lambda streams: plain(streams, chosen),
         lambda streams, ledger: ours(streams, ledger, chosen),
-        operator,
+        "transformWithState",
         "process",
-        plain_settings=ROCKSDB if operator == TRANSFORM else {},
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,17 +11,14 @@ import typer
 
 from benchmarks.records import Row, read_records, write_records
 from experiments.reproduction.catalogue import all_figures, select
-from experiments.reproduction.document import RECORDS, about_size, write_document
+from experiments.reproduction.document import RECORDS, write_document
 from experiments.reproduction.figure import SIZES, Figure, Size
 from experiments.reproduction.results import Result, recorded, result, summary, without_reason
 from experiments.reproduction.runner import measure
 from skewless import parameters
-from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input, stopped
 from skewless.cli.option import option
 from skewless.cli.screen import progress_bar
-
-_MOST_JOBS = 1024
 
 
 def main(
@@ -31,11 +27,9 @@ def main(
         typer.Argument(metavar="PAPER[/FIGURE]", help="What to reproduce; all by default."),
     ] = None,
     size: str = option("quick", f"One of {', '.join(SIZES)}."),
-    jobs: str | None = option(None, "Number of processes; one per core by default."),
     out: Path = option(
         Path("out/reproduction"), "The folder of the raw records; a stopped run resumes from it."
     ),
-    page: Path | None = option(None, "Write a page with all plots to this file."),
     record: bool = option(
         False, "Write the document; other figures keep their record.", "--record"
     ),
@@ -46,29 +40,20 @@ def main(
         figures = select(names or [], all_figures())
         if size not in SIZES:
             raise ValueError(f"--size: {parameters.nearest(size, SIZES, 'size')}")
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        n_jobs = reading.count(jobs or str(usable), "--jobs", least=1, most=_MOST_JOBS)
         if only_list:
             for figure in figures:
                 print(f"{figure.name:20} {figure.title}")
             return
-        if page is not None:
-            reading.file_to_write(page, "--page")
         if out.exists() and not out.is_dir():
             raise ValueError(f"--out must be the path of a folder, and {str(out)!r} is a file")
-    records = _measured(figures, SIZES[size], out, n_jobs)
+    records = _measured(figures, SIZES[size], out)
     results = [result(*both) for both in zip(figures, records, strict=True)]
     if record:
         known = {one["name"]: one for one in (read_records(RECORDS) if RECORDS.exists() else ())}
-        for one in records:
-            known[one["name"]] = {name: one[name] for name in one if name != "plots"}
+        known |= {one["name"]: one for one in records}
         kept = [figure for figure in all_figures() if figure.name in known]
         write_records(RECORDS, (known[figure.name] for figure in kept))
         write_document([result(figure, known[figure.name]) for figure in kept])
-    if page is not None:
-        from experiments.reproduction.page import write_page
-
-        write_page(results, f"{about_size(size)} {summary(results)}", page)
     _show(results)
     failed = [one for one in results if "error" in one]
     if failed:
@@ -76,26 +61,19 @@ def main(
         raise stopped(f"{len(failed)} of {len(results)} figures failed; {first}", 1)
 
 
-def _measured(figures: Sequence[Figure], size: Size, out: Path, n_jobs: int) -> list[Row]:
+def _measured(figures: Sequence[Figure], size: Size, out: Path) -> list[Row]:
     """Measure the missing cells, with a progress bar; Ctrl-C ends the command with one line."""
-    seen = (0, 0)
     with progress_bar() as bar:
-        task = bar.add_task(f"measuring, {n_jobs} at a time", total=None)
-
-        def progress(done: int, total: int) -> None:
-            nonlocal seen
-            seen = done, total
-            bar.update(task, completed=done, total=total)
-
+        task = bar.add_task("measuring", total=None)
         try:
-            outcomes = measure(figures, size, out, jobs=n_jobs, progress=progress)
+            outcomes = measure(
+                figures, size, out, lambda done, n: bar.update(task, completed=done, total=n)
+            )
         except OSError as error:  # a full disk, a folder without permission
             raise stopped(str(error), 2) from None
         except KeyboardInterrupt:
-            outcomes = None
-    if outcomes is None:
-        kept = f"{seen[0]} of {seen[1]} cells are kept in {out}"
-        raise stopped(f"stopped: {kept}; the same command resumes from there", 130)
+            kept = f"what was measured is kept in {out}"
+            raise stopped(f"stopped: {kept}; the same command resumes from there", 130) from None
     return [recorded(figure, size, got) for figure, got in zip(figures, outcomes, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""What a figure is: cells to measure, the claims of its authors about them, and pictures."""
+"""What a figure is: cells to measure, and the claims of its authors about them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from experiments.reproduction.numbers import WORDS, Call, Number, Numbers, check
 from experiments.reproduction.table import CASE, SEED, Column, Entry, Table
 
 P = ParamSpec("P")
-#: Points of one curve: what is on the x axis, and what is on the y axis.
-Points = Sequence[tuple[Any, float]]
 
 
 class Size(NamedTuple):
@@ -125,8 +123,6 @@ class Paper:
     cells: Mapping[str, Callable[..., Cell]]
     columns: Mapping[str, Column] = field(default_factory=dict)  # of an entry
     calls: Mapping[str, Call] = field(default_factory=dict)  # numbers in a way of their own
-    # Plots in a way of their own.
-    curves: Mapping[str, Callable[..., Mapping[str, Points]]] = field(default_factory=dict)
 
 
 #: What makes a claim reproduced: a value within 15 %, a stated range, or a bound without slack.
@@ -183,19 +179,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Plot:
-    """A picture of a figure: our curves, and the points that the authors published."""
-
-    x: str  # the titles of the axes
-    y: str
-    # Numbers; each value of an axis with several values is a curve, called as `name` says.
-    curves: Sequence[Mapping[str, Any]]
-    along: str = ""  # the axis of the table that is the x axis
-    published: Mapping[str, Points] = field(default_factory=dict)
-    log_y: bool = False
-
-
-@dataclass(frozen=True)
 class Figure:
     """A figure or table of a paper."""
 
@@ -204,7 +187,6 @@ class Figure:
     title: str  # what it shows, in our words
     grids: Sequence[Mapping[str, Any]]  # the values of each axis, and what makes a cell of them
     claims: Sequence[Claim]
-    plots: Sequence[Plot] = ()
     data: str = ""  # the streams: the authors' own, or what stands in for those
     # If a claim is not reproduced: the reason as far as we know it, and statements of ours that
     # show it, computed from the same cells.
@@ -238,10 +220,6 @@ class Figure:
 
 
 _NO_AXES = {"make", "with"}
-#: What a curve may have besides a number. `series`: a column that is a list, by its place, which
-#: counts from `start`, or by another such column, `over`; `cdf`: the part of its items up to each.
-#: `level`: a line, whatever is on the x axis. `curves`: in a way of the paper's own.
-OF_CURVES = {"name", "series", "start", "over", "cdf", "level", "curves"}
 
 
 def _placed(paper: Paper, grid: Mapping[str, Any], size: Size) -> Iterator[Placed]:
@@ -297,7 +275,7 @@ def read_figure(
     of its claims, unless they state another one. `each` repeats a part: see `repeated`.
     """
     where = f"{paper.name}/{raw['number']}"
-    several = ("cells", "claims", "evidence", "plots")
+    several = ("cells", "claims", "evidence")
     parts = {**raw, **{name: repeated(raw.get(name, ()), where) for name in several}}
     try:
         grids = [*(others or {})[parts.pop("cells_of")].grids] if "cells_of" in raw else []
@@ -309,7 +287,6 @@ def read_figure(
     place = parts.pop("place", "")
     for name, default in (("claims", place), ("evidence", "ours")):
         parts[name] = [_made(Claim, {"place": default, **claim}, where) for claim in parts[name]]
-    parts["plots"] = [_made(Plot, plot, where) for plot in parts["plots"]]
     figure: Figure = _made(Figure, {**parts, "paper": paper, "grids": grids}, where)
     _check(figure, where)
     return figure
@@ -345,7 +322,7 @@ def _filled(value: Any, row: Mapping[str, Any]) -> Any:
         return value
     if value.startswith("{") and value[1:-1] in row:
         return row[value[1:-1]]
-    # What a row does not have is left: names of curves have axes in braces.
+    # A claim refuses what is left.
     return re.sub(r"\{(\w+)\}", lambda name: str(row.get(name[1], name[0])), value)
 
 
@@ -372,11 +349,3 @@ def _check(figure: Figure, where: str) -> None:
         raise ValueError(f"{where}: an axis cannot be called {', '.join(axes & WORDS)}")
     for claim in (*figure.claims, *figure.evidence):
         check_number(claim.ours, axes, figure.paper.calls, f"{where}, {claim.says!r}")
-    for plot in figure.plots:
-        for curve in plot.curves:
-            number = {name: one for name, one in curve.items() if name not in OF_CURVES}
-            if "curves" not in curve:
-                number |= {plot.along: "@each"} if plot.along not in ("", "column") else {}
-                check_number(number, axes, figure.paper.calls, f"{where}, plot {plot.y!r}")
-            elif curve["curves"] not in figure.paper.curves:
-                raise ValueError(f"{where}, plot {plot.y!r}: unknown curves {curve['curves']!r}")

@@ -1,4 +1,4 @@
-"""The numbers of claims and plots, as TOML has them, computed from a table.
+"""The numbers of claims, as TOML has them, computed from a table.
 
 A number is a table of TOML. Without a kind it is the mean of a `column` over the seeds of one
 place; all names that are no words of this file are axes:
@@ -11,8 +11,8 @@ A kind puts numbers together, each of which takes over what the whole gives:
 
 The value of an axis may be a place of what was measured along it: `@first`, `@second`,
 `@next-to-last`, `@last`. With several values (a list, `@each`, `@<=35`), `take` says which of the
-numbers counts. At the end, `times` multiplies and `plus` adds. A number may also be a `constant`,
-or a `call` of a function of its paper, which gets the axes and what else it needs `with` them.
+numbers counts. At the end, `times` multiplies and `plus` adds. A number may also be a `call` of a
+function of its paper, which gets the axes and what else it needs `with` them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TAKES: dict[str, Callable[[list[float]], float]] = {
 }
 _PLACES = {"@first": 0, "@second": 1, "@next-to-last": -2, "@last": -1}
 #: What parts of a number do not take over from it: all of its words but the column.
-_OWN = {*KINDS, "call", "with", "constant", "take", "plus", "times", "at_least"}
+_OWN = {*KINDS, "call", "with", "take", "plus", "times", "at_least"}
 #: What is no axis.
 WORDS = {*_OWN, "column"}
 
@@ -116,7 +116,7 @@ class Numbers:
                 ]
         return places
 
-    def measured(self, spec: Number, axis: str, given: Mapping[str, Any]) -> list[Any]:
+    def _measured(self, spec: Number, axis: str, given: Mapping[str, Any]) -> list[Any]:
         """Return the measured values of an axis, which must be the same for all parts."""
         found = [
             self.table.values(axis, **axes) for axes in _leaves(spec, given) if axis not in axes
@@ -129,8 +129,6 @@ class Numbers:
         for kind, (_, combine) in KINDS.items():
             if kind in spec:
                 return float(combine(*(self.number(part, place) for part in spec[kind])))
-        if "constant" in spec:
-            return float(spec["constant"])
         if "call" in spec:
             return float(self._calls[spec["call"]](self.table, **place, **spec.get("with", {})))
         if "column" not in place:
@@ -144,7 +142,8 @@ class Numbers:
                 for part in value
                 for one in (self._chosen(spec, axis, part, place) if is_open(part) else [part])
             ]
-        measured = self.measured(words_of(spec), axis, place)
+        words = {name: one for name, one in spec.items() if name in _OWN}
+        measured = self._measured(words, axis, place)
         if value == "@each":
             return measured
         if value.startswith("@<="):
@@ -157,18 +156,13 @@ def is_open(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, str) and value.startswith("@"))
 
 
-def words_of(spec: Number) -> dict[str, Any]:
-    """Return a number without its column and its axes."""
-    return {name: value for name, value in spec.items() if name in _OWN}
-
-
 def _leaves(spec: Number, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the axes of all parts of a number, without those that are still open."""
     own = {**given, **{name: value for name, value in spec.items() if name not in _OWN}}
     parts = [part for kind in KINDS for part in spec.get(kind, ())]
     for part in parts:
         yield from _leaves(part, own)
-    if not parts and "constant" not in spec:
+    if not parts:
         named = {axis: value for axis, value in own.items() if axis != "column"}
         yield {
             axis: value

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.records import Row
-from experiments.reproduction.figure import OF_CURVES, Claim, Figure, Plot, Points, Size
-from experiments.reproduction.numbers import Numbers, is_open, words_of
+from experiments.reproduction.figure import Claim, Figure, Size
 from experiments.reproduction.runner import Failure, Outcome, failure
 from experiments.reproduction.table import NotMeasuredError
 from skewless.plumbing.text_tables import significant
@@ -55,18 +53,17 @@ def judge(claim: Claim, ours: float) -> str:
 
 
 def recorded(figure: Figure, size: Size, outcome: Outcome) -> Row:
-    """Return what was measured: each number with how it is computed, and plots; or an `error`."""
+    """Return what was measured: each number with how it is computed; or an `error`."""
     found: Row = {"name": figure.name, "size": size.name}
     if isinstance(outcome, Failure):
         return found | {"error": outcome.error}
     try:
         numbers = figure.numbers(outcome, size)
         ours = [(one.ours, numbers.number(one.ours)) for one in (*figure.claims, *figure.evidence)]
-        drawn = [vars(plot) | {"curves": curves(figure, plot, numbers)} for plot in figure.plots]
     except Exception as error:  # a mistake in one figure must not stop the others
         return found | {"error": failure(error).error}
     measured = [{"number": n, "ours": v if math.isfinite(v) else None} for n, v in ours]
-    return found | {"numbers": measured, "plots": drawn}
+    return found | {"numbers": measured}
 
 
 def result(figure: Figure, record: Row) -> Result:
@@ -78,7 +75,7 @@ def result(figure: Figure, record: Row) -> Result:
     """
     found: Result = {"paper": figure.paper.name, "figure": figure.number, "name": figure.name}
     found |= {"title": figure.title, "size": record["size"], "data": figure.data}
-    found |= {"claims": [], "evidence": [], "plots": record.get("plots", [])}
+    found |= {"claims": [], "evidence": []}
     try:
         for part in ("claims", "evidence"):
             found[part] = [_claim(claim, record) for claim in getattr(figure, part)]
@@ -87,39 +84,6 @@ def result(figure: Figure, record: Row) -> Result:
     found["verdict"] = max((one["verdict"] for one in found["claims"]), key=OUTCOMES.index)
     found |= {"fitted": figure.fitted} if figure.fitted else {}
     return found if found["verdict"] == REPRODUCED else {**found, "why": figure.why}
-
-
-def curves(figure: Figure, plot: Plot, numbers: Numbers) -> dict[str, Points]:
-    """Return the points of all curves, by name."""
-    found: dict[str, Points] = {}
-    for spec in plot.curves:
-        number = {name: value for name, value in spec.items() if name not in OF_CURVES}
-        if "curves" in spec:
-            found |= figure.paper.curves[spec["curves"]](numbers.table, **number)
-            continue
-        words = words_of(number)
-        columns = number.pop("column") if plot.along == "column" else None
-        several = [axis for axis in number if axis not in words and is_open(number[axis])]
-        for place in numbers.places(number, {}):
-            name = ", ".join(str(place[axis]) for axis in several)
-            name = spec["name"].format_map(place) if "name" in spec else name
-            if "series" in spec:
-                series = numbers.table.series(spec["series"], **place)
-                places: Iterable[float] = itertools.count(spec.get("start", 0))
-                if "over" in spec:
-                    places = numbers.table.series(spec["over"], **place)
-                elif "cdf" in spec:
-                    parts = [(i + 1) / len(series) for i in range(len(series))]
-                    places, series = sorted(series), parts
-                found[name] = list(zip(places, series, strict=False))
-            elif "level" in spec:
-                ends = [x for points in found.values() for x, _ in points]
-                value = numbers.number(words, place)
-                found[name] = [(min(ends), value), (max(ends), value)]
-            else:
-                across = columns or numbers.measured(words, plot.along, place)
-                found[name] = [(x, numbers.number(words, {**place, plot.along: x})) for x in across]
-    return found
 
 
 def _claim(claim: Claim, record: Row) -> dict[str, Any]:

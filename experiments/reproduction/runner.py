@@ -1,4 +1,4 @@
-"""Measures the cells of figures, each once, in one process or several; a run can be resumed.
+"""Measures the cells of figures, each once; a run can be resumed, and several can share a folder.
 
 Raw records are what a cell measured, one file each, with a path made from the parameters.
 A record is used again if it is of the same cell, with the same parameters, and of the same sources:
@@ -9,17 +9,12 @@ would be too much: a new sentence on the command line would throw away hours of 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import multiprocessing
 import numbers
 import re
-import signal
 import sys
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +22,12 @@ from benchmarks.records import Row
 from experiments.reproduction.figure import Cell, Figure, Measurement, Placed, Size
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.compiling import sources_digest
-from skewless.plumbing.private_files import PRIVATE, replace_file
+from skewless.plumbing.private_files import write_private
 
 #: Called with the number of cells that are done, and the number of all.
 Progress = Callable[[int, int], None]
 
 _LONGEST_NAME = 80  # of the readable part of a path
-_TIMED = 3  # a simulation with a clock takes about this many times as long
 
 
 class Identity(NamedTuple):
@@ -84,7 +78,7 @@ def write(folder: Path, measured: Identity, made_from: str, row: Row) -> Row:
     record = {"cell": measured.kind, "parameters": parameters, "sources": made_from, "row": row}
     path = folder / measured.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, json.dumps(record, indent=1) + "\n", PRIVATE)
+    write_private(path, json.dumps(record, indent=1) + "\n")
     return row
 
 
@@ -132,7 +126,6 @@ def measure(
     figures: Sequence[Figure],
     size: Size,
     out: Path,
-    jobs: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> list[Outcome]:
     """Measure all cells of some figures; return what each figure got, in their order.
@@ -154,21 +147,18 @@ def measure(
         if stored is not None:
             done[known] = stored
     progress(len(done), len(cells))
-    waiting = {known: cell for known, cell in cells.items() if known not in done}
-    # Closed even if storing fails or is stopped, so that no process keeps measuring.
-    with contextlib.closing(_measured(waiting, jobs)) as rows:
-        for known, row in rows:
-            digest = digests[known.kind]
-            try:
-                done[known] = row if isinstance(row, Failure) else write(folder, known, digest, row)
-            except ValueError as error:  # a row that is no plain value; a full disk stops all
-                done[known] = failure(error)
-            progress(len(done), len(cells))
+    for known in [known for known in cells if known not in done]:
+        try:
+            done[known] = write(folder, known, digests[known.kind], cells[known].run())
+        except OSError:  # a full disk stops all
+            raise
+        except Exception as error:  # one bad cell must not cost the others' results
+            done[known] = failure(error)
+        progress(len(done), len(cells))
     return [_outcome(identified, done) for identified in wanted]
 
 
 Identified = list[tuple[Identity, Placed]]
-Rows = Generator[tuple[Identity, Row | Failure], None, None]
 
 
 def _identified(figure: Figure, size: Size) -> Identified | Failure:
@@ -193,81 +183,3 @@ def _outcome(identified: Identified | Failure, done: Mapping[Identity, Row | Fai
 def failure(error: BaseException) -> Failure:
     """Build a failure from an error: its type and its message in one line."""
     return Failure(" ".join(f"{type(error).__name__}: {error}".split()))
-
-
-def _measured(cells: Mapping[Identity, Cell], jobs: int) -> Rows:
-    """Measure cells, those that take longest first, and return them as they are done."""
-    order = sorted(cells, key=expected_work, reverse=True)
-    n_processes = min(jobs, len(order))
-    if n_processes <= 1:
-        for known in order:
-            yield known, run(cells[known])
-    else:
-        yield from _in_processes({known: cells[known] for known in order}, n_processes)
-
-
-def _in_processes(cells: Mapping[Identity, Cell], n_processes: int) -> Rows:
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        n_processes,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=signal.signal,  # for systems where a process inherits nothing
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-    )
-    try:
-        with _without_ctrl_c():
-            futures = {_submitted(pool, cell): known for known, cell in cells.items()}
-        for future in as_completed(futures):
-            error = future.exception()  # of the process, or of what it was sent
-            yield futures[future], future.result() if error is None else failure(error)
-    except BaseException:
-        # Ctrl-C: what is being measured is given up, however long it would take.
-        with _without_ctrl_c():
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
-            pool.shutdown(cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _submitted(pool: ProcessPoolExecutor, cell: Cell) -> Future[Row | Failure]:
-    """Give a cell to the processes; if one of them has died already, the future says so."""
-    try:
-        return pool.submit(run, cell)
-    except BrokenExecutor as error:
-        lost: Future[Row | Failure] = Future()
-        lost.set_exception(error)
-        return lost
-
-
-@contextlib.contextmanager
-def _without_ctrl_c() -> Generator[None, None, None]:
-    """Ignore Ctrl-C for a moment; processes that start meanwhile ignore it as long as they live.
-
-    The process that waits gets it, and ends them.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can be interrupted
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def run(cell: Cell) -> Row | Failure:
-    """Measure one cell; return its row, or why there is none."""
-    try:
-        return cell.run()
-    except Exception as error:  # one bad cell must not cost the others' results
-        return failure(error)
-
-
-def expected_work(known: Identity) -> int:
-    """Return about how long a cell takes, in records of a plain simulation.
-
-    It decides only the order: with the longest first, no process ends long after the others.
-    """
-    records = [int(number) for number in re.findall(r'records":(\d+)', known.parameters)]
-    return max(records, default=0) * (1 if '"timing":{' not in known.parameters else _TIMED)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from skewless.arrays import Bytes, Keys
-from skewless.kernels.xxhash64 import SPARK_SEED, big_endian, fold_bytes, fold_ints, fold_longs
+from skewless.kernels.xxhash64 import SPARK_SEED, fold_bytes, fold_ints, fold_longs
 
 _ALLOWED = (
     "strings, binary, booleans, signed integers, float32, float64, decimal128, dates, timestamps, "
@@ -134,16 +134,12 @@ def _fold_decimals(array: pa.Array, hashes: Keys) -> None:
         low = np.ascontiguousarray(words[::2])
         fold_longs(low, _validity(array), array.offset, hashes)
         return
-    first = array.offset
-    words = words[2 * first : 2 * (first + len(array))]
-    offsets = np.empty(len(array) + 1, np.int64)
-    data = np.empty(16 * len(array) + 1, np.uint8)
-    big_endian(words, offsets, data)
-    # Offsets and data begin at the slice; the bitmap does not, and is cut to it here.
-    valid = _NO_BITMAP
-    if array.null_count:
-        valid = np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
-    fold_bytes(offsets, data, valid, 0, hashes)
+    halves = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    pairs = zip(halves[:, 1].tolist(), halves[:, 0].view(np.uint64).tolist(), strict=True)
+    numbers = (high << 64 | low for high, low in pairs)
+    # As Java's BigInteger writes them: with as few bytes as possible, and one bit for the sign.
+    data = [n.to_bytes((n ^ n >> 128).bit_length() // 8 + 1, "big", signed=True) for n in numbers]
+    _fold_bytes(pa.array(data, pa.binary(), mask=array.is_null().to_numpy(False)), hashes)
 
 
 def _fold_bytes(array: pa.Array, hashes: Keys) -> None:

@@ -94,13 +94,11 @@ def _import(name: str) -> type[Any]:
     except Exception as error:  # whatever a module of the user's raises
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"cannot import {module_name!r} for strategy {name!r}: {reason}{_hidden(module_name)}"
+            f"cannot import {module_name!r} for strategy {name!r}: {reason}"
         ) from error
     finally:
         if is_added and here in sys.path:  # else the module has removed it
             sys.path.remove(here)
-    if hidden := _hidden(module_name):
-        raise ValueError(f"strategy {name!r} is ambiguous{hidden}")
     cls = getattr(module, class_name, None)
     if not isinstance(cls, type):
         raise ValueError(f"{module_name!r} has no class {class_name!r} (strategy {name!r})")
@@ -109,21 +107,3 @@ def _import(name: str) -> type[Any]:
     if not dataclasses.is_dataclass(cls):
         raise ValueError(f"{name!r} is not a strategy: it is not a dataclass")
     return cls
-
-
-def _hidden(module_name: str) -> str:
-    """Return the end of a message: which file of the working folder an installed module hides.
-
-    It is empty if there is no such file, or if the file is the module itself.
-    """
-    inner = Path(*module_name.split("."))
-    files = [Path.cwd() / inner.with_suffix(".py"), Path.cwd() / inner / "__init__.py"]
-    mine = next((file for file in files if file.is_file()), None)
-    for name in (module_name, module_name.partition(".")[0]):
-        found = getattr(sys.modules.get(name), "__file__", None)
-        if mine is None or (found and mine.samefile(found)):
-            return ""
-        if found or name in sys.builtin_module_names:
-            where = found or "the interpreter"
-            return f": {mine} is hidden by the module {name!r} of {where}; rename the file"
-    return ""

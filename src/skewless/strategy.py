@@ -33,9 +33,8 @@ class Traits:
     Parameters
     ----------
     family
-        `"splitting"`: a key may be on several workers at once, and partial results are merged by
-        key afterwards. `"moving"`: a key is on one worker at a time, for all sources. It changes
-        worker only in a rebalance or a rescale.
+        `"splitting"`: a key may be on several workers at once; partial results are merged by key.
+        `"moving"`: a key is on one worker for all sources, until a rebalance or a rescale.
     fan_out
         The most workers that one key can have while the number of workers stays the same. None:
         no limit below n.

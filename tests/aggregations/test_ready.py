@@ -48,7 +48,7 @@ def test_a_sum_of_integers_is_right_or_refused(values: list[int]) -> None:
         (total,) = aggs.sum("x").update([column], codes, 2)
         assert total.to_pylist() == [7, sum(values) if values else None]
     else:
-        with pytest.raises(ArithmeticError, match=r"'x' does not fit int64 in 1 of 2.* group 1"):
+        with pytest.raises(ArithmeticError, match="'x' does not fit int64"):
             aggs.sum("x").update([column], codes, 2)
         with pytest.raises(ArithmeticError, match="'x' does not fit int64"):
             aggs.sum("x").merge([column], codes, 2)
@@ -193,22 +193,6 @@ def test_nan_is_above_every_number() -> None:
     low, high = aggs.min("x").update([column], codes, 2), aggs.max("x").update([column], codes, 2)
     assert low[0][0].as_py() == 1.0
     assert all(math.isnan(value.as_py()) for value in (low[0][1], *high[0]))
-
-
-@pytest.mark.parametrize("name", slow_except(list(ORDERED)[::3], ORDERED))
-@given(data=st.data(), seed=SEEDS, k=st.integers(1, 4))
-@settings(max_examples=25)
-def test_top_k_is_the_head_of_the_sorted_values(
-    name: str, data: st.DataObject, seed: int, k: int
-) -> None:
-    kind = ORDERED[name]
-    got, values = run(aggs.top_k("x", k), data.draw(keyed(kind)), seed, kind.type)
-    for key, present in values.items():
-        largest = sorted(present, key=sort_key, reverse=True)[:k]
-        if not largest:  # as for the largest value, and as in Spark
-            assert got[key] is None
-            continue
-        assert [same_key(v) for v in got[key]] == [same_key(v) for v in largest]
 
 
 @pytest.mark.parametrize("name", slow_except(list(GROUPED)[::3], GROUPED))

@@ -44,14 +44,12 @@ ORDERED: dict[str, Values] = {
     "boolean": Values(pa.bool_(), st.booleans()),
     "string": Values(pa.string(), _TEXT),
     "large string": Values(pa.large_string(), _TEXT),
-    "string view": Values(pa.string_view(), _TEXT),
     "dictionary": Values(pa.dictionary(pa.int32(), pa.string()), _TEXT),
     "binary": Values(pa.binary(), st.binary(max_size=3)),
     "fixed binary": Values(pa.binary(2), st.binary(min_size=2, max_size=2)),
     "decimal(9,2)": Values(pa.decimal128(9, 2), decimals(9, 2)),
     "decimal(18,0)": Values(pa.decimal128(18, 0), decimals(18, 0)),
     "decimal(38,10)": Values(pa.decimal128(38, 10), decimals(38, 10)),
-    "decimal64": Values(pa.decimal64(12, 3), decimals(12, 3)),
     "date": Values(pa.date32(), st.dates(datetime.date(1600, 1, 1))),
     "timestamp": Values(
         pa.timestamp("us", tz="UTC"), _MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))

@@ -9,14 +9,11 @@ import pytest
 pytest.importorskip("pyspark", reason="benchmarks on Spark have most of the tables")
 pytest.importorskip("matplotlib", reason="matplotlib draws the pictures of the documents")
 
-from benchmarks.frontier.tables import REPORT as FRONTIER
 from benchmarks.records import PROJECT, Report, replace_table
 from benchmarks.tables import REPORTS
 
-ALL = (*REPORTS, FRONTIER)
 
-
-@pytest.mark.parametrize("report", ALL, ids=lambda report: report.name)
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name)
 def test_documents_say_what_the_records_say(report: Report) -> None:
     records = report.read()
     assert records or report.command  # which the document names in place of the table
@@ -27,7 +24,7 @@ def test_documents_say_what_the_records_say(report: Report) -> None:
 
 
 def test_every_marker_of_a_document_has_a_report() -> None:
-    made = {place for report in ALL for place in report.tables}
+    made = {place for report in REPORTS for place in report.tables}
     documents = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
     there = {
         (page.relative_to(PROJECT).as_posix(), marker)

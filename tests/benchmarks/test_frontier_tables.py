@@ -3,9 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.frontier import cells
 from benchmarks.frontier import tables as frontier_tables
-from skewless import registry
 
 
 def record(strategy, imbalance, replication, **others):
@@ -50,8 +48,8 @@ def test_drifting_streams_are_judged_by_window():
 
 
 def test_other_seeds_are_not_in_the_comparison():
-    own = record("cascade", 0.1, 1.1)
-    assert len(frontier_tables.points([own, {**own, "seed": 2}], "grid", 32)) == 1
+    own, other = record("cascade", 0.1, 1.1), record("cascade", 0.2, 1.2, seed=2)
+    assert frontier_tables.by_cell([own, other]) == {"z = 1.4, n = 32": [own]}
 
 
 # --- tables
@@ -82,6 +80,20 @@ def test_low_skew_is_met_unless_someone_as_balanced_has_fewer_replicas():
     assert "| 0.5 | 32 | 0.001 | 1.0500 | yes | shuffle 1.5000 |" in met
     missed = frontier_tables.low_skew_table([own, worse, costly, cheaper])
     assert "| no | pkg 1.0400, shuffle 1.5000 |" in missed
+
+
+def test_the_grid_has_one_seed_and_the_most_workers():
+    mild = record("hash", 0.1, 1.0, z=0.5)
+    steep = record("hash", 0.2, 1.0, z=1.4)
+    fewer = record("hash", 0.3, 1.0, workers=16)
+    other = record("cascade", 0.4, 1.1, z=1.4, seed=2)
+    short = record("pkg", 0.5, 1.2, z=0.5, shorter=True)
+    assert frontier_tables.grid_table([fewer, steep, mild, other, short]).splitlines() == [
+        "| strategy | z = 0.5 | z = 1.4 |",
+        "| --- | ---: | ---: |",
+        "| hash | 0.1 / 1.0000 | 0.2 / 1.0000 |",
+        "| pkg† | 0.5 / 1.2000 |  |",
+    ]
 
 
 def test_many_sources_are_compared_with_one():
@@ -115,32 +127,3 @@ def test_who_is_better_in_both_is_marked_and_listed():
     assert "| pkg | 0 | 0 | 0 | 1 |" in rivals
     assert "| cm | 1 | 0 | 0 | 0 |" in rivals
     assert frontier_tables.dominated_list(records[:1] + records[2:]) == "None."
-
-
-def test_what_was_not_measured_is_said():
-    grid = [record(name, 0.1, 1.1, workers=n) for name in registry.names() for n in (16, 32)]
-    assert frontier_tables.missing_list(grid) == "None."
-    assert frontier_tables.missing_list(grid[1:]) == "- grid: hash in 1 of 2 cells"
-    assert frontier_tables.missing_list(grid[2:]) == "- grid: hash in 2 of 2 cells"
-
-
-def test_who_gets_fewer_records_is_said():
-    short = record("readj", 0.1, 1.1, records=100_000, shorter=True)
-    records = [record("hash", 0.1, 1.1), short]
-    assert frontier_tables.shorter_list(records) == "- grid: readj 100,000"
-
-
-def test_who_decides_by_batch_is_marked():
-    own = record("cascade", 1e-4, 1.2)
-    assert "ideal* 1.0500" in frontier_tables.budget_table([own, record("ideal", 0.0, 1.05)])
-
-
-def test_speeds_are_makespans():
-    records = [record("fish", 0.02, 1.0, group="speeds", z=z) for z in (1.0, 1.4)]
-    # Windows one after the other, and the whole stream: the imbalance on top of 1.
-    assert "| fish | 1.020 | 1.020 | 1.020 | 1.020 |" in frontier_tables.speeds_table(records)
-
-
-def test_no_cell_was_measured_twice():
-    records = frontier_tables.REPORT.read()
-    assert len({cells.cell_of(r) for r in records}) == len(records)

@@ -13,16 +13,11 @@ from PIL import Image
 
 from browser.chromium import tab
 from dashboard.histories import history, keeping, simulated, splitting
-from dashboard.job_runs import three_runs
-from dashboard.test_job_report import AXES as JOB
 from dashboard.test_live_page import KEEPING, SPLITTING
-from skewless import make, simulate
-from skewless.dashboard.comparison import comparison_document, job_document
 from skewless.dashboard.diagnose_pages import write_key_page
 from skewless.dashboard.live_page import write_live_page
 from skewless.dashboard.live_server import live_page
-from skewless.dashboard.page_style import write_document
-from skewless.diagnosis.key_facts import count_facts, first_keys, report_on
+from skewless.diagnosis.key_facts import diagnose_keys
 from skewless.workloads import Zipf
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -36,26 +31,14 @@ SCREENS = {
 KEYS = {
     "curve": ("rank of the key", "share of the records"),
     "heaviest": ("rank of the key", "share of the records"),
-    "drift": ("tenth of the stream, against the one before", "0: none, 1: all"),
-}
-COMPARED = {
-    "trade_off": ("imbalance (max − mean) / mean", "replicas per key"),
-    **{f"loads-{n}": ("workers, highest load first", "load, 1 = fair share") for n in range(4)},
 }
 
 
 def keys():
     """Return the report on a skewed stream, as `skewless diagnose key` has it."""
     stream = Zipf(z=1.4, n_keys=500, n_records=5_000)
-    facts = count_facts(stream, n_workers=16)
-    texts = {key: f"customer {key % 1000}" for key, _ in facts.heaviest}
-    return report_on(facts, first_keys(stream), n_workers=16, window=1_000, texts=texts).as_dict()
-
-
-def compared():
-    stream = Zipf(z=1.2, n_keys=1_000, n_records=20_000)
-    names = ("hash", "shuffle", "pkg", "cascade")
-    return [simulate(make(name), stream, n_workers=16) for name in names]
+    found = diagnose_keys(stream, n_workers=16, window=1_000).as_dict()
+    return found | {"top_key_texts": [f"customer {key % 1000}" for key, _ in found["top_keys"]]}
 
 
 PAGES = {
@@ -68,11 +51,6 @@ PAGES = {
         SPLITTING,
     ),
     "diagnose": (lambda path: write_key_page(keys(), "orders.parquet", path), KEYS),
-    "compare": (lambda path: write_document(comparison_document(compared()), path), COMPARED),
-    "demo": (
-        lambda path: write_document(job_document(three_runs(), "A job of eight batches."), path),
-        JOB,
-    ),
 }
 #: The plots of the page with the titles of their axes, as the page itself holds them.
 PLOTS = """
@@ -174,26 +152,25 @@ def test_a_served_page_follows_the_query_and_stays_on_this_machine(browser, shot
     told = [history([], known=False)]
 
     async def look():
-        with live_page(lambda: told[0]) as page:
-            async with tab(browser) as seen:
-                await seen.open(page.address)
-                assert "waiting for its first" in await seen.value(
-                    "Bokeh.documents[0].get_model_by_name('status').text"
-                )
-                told[0] = splitting(n_batches=3)
-                await seen.until("document.querySelectorAll('.card').length > 5")
-                await seen.until("document.documentElement.dataset.dressed !== undefined")
-                batches = (
-                    "Bokeh.documents[0].get_model_by_name('imbalance')"
-                    ".renderers[0].data_source.get_column('batch').length"
-                )
-                assert await seen.value(batches) == 3
-                told[0] = splitting(n_batches=9)
-                await seen.until(f"{batches} == 9")
-                await seen.until("Bokeh.documents[0].is_idle")
-                await seen.shot(shots / "served.png")
-                assert seen.errors == []
-                hosts = {urllib.parse.urlsplit(one).netloc for one in seen.requests}
-                assert hosts - {""} == {f"127.0.0.1:{page.port}"}
+        async with live_page(lambda: told[0]) as address, tab(browser) as seen:
+            await seen.open(address)
+            assert "waiting for its first" in await seen.value(
+                "Bokeh.documents[0].get_model_by_name('status').text"
+            )
+            told[0] = splitting(n_batches=3)
+            await seen.until("document.querySelectorAll('.card').length > 5")
+            await seen.until("document.documentElement.dataset.dressed !== undefined")
+            batches = (
+                "Bokeh.documents[0].get_model_by_name('imbalance')"
+                ".renderers[0].data_source.get_column('batch').length"
+            )
+            assert await seen.value(batches) == 3
+            told[0] = splitting(n_batches=9)
+            await seen.until(f"{batches} == 9")
+            await seen.until("Bokeh.documents[0].is_idle")
+            await seen.shot(shots / "served.png")
+            assert seen.errors == []
+            hosts = {urllib.parse.urlsplit(one).netloc for one in seen.requests}
+            assert hosts - {""} == {urllib.parse.urlsplit(address).netloc}
 
     asyncio.run(look())

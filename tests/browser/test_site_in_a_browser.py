@@ -15,7 +15,6 @@ SCREENS = {"site": (1280, False), "site-dark": (1280, True), "site-phone": (390,
 PAGES = {
     "index.html": "img",
     "overview.html": "table",
-    "notebook.html": "img",
     "tutorial.html": "pre code",
     "strategies/cascade.html": "img",
     "guides/delta.html": "table",

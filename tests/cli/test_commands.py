@@ -154,22 +154,13 @@ def test_a_workload_takes_its_parameters():
     assert row["workload"] == "evolving-zipf"
 
 
-def test_a_simulation_can_have_a_clock(tmp_path):
-    windows = tmp_path / "new" / "windows.parquet"
+def test_a_simulation_can_have_a_clock():
     clock = ["--timing", "service=1e-3", "--timing", "queue=8"]
-    stop = ["--event", "stop@1000:worker=1,value=3"]
-    command = ["simulate", "--strategy", "hash,mixed", *SMALL, *clock, *stop]
-    result = run(*command, "--window", "500", "--windows", str(windows), "--json")
+    slow = ["--event", "speed@1000:worker=1,value=1e-3"]
+    command = ["simulate", "--strategy", "hash,mixed", *SMALL, *clock, *slow]
+    result = run(*command, "--window", "500", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert all(row["latency_max"] > 2.9 and row["throughput"] > 0 for row in rows)
-    table = pq.read_table(windows).to_pandas()
-    assert table.groupby("strategy").records.sum().to_dict() == {
-        row["strategy"]: row["records"] for row in rows
-    }
-    assert (table.loads.map(sum) == table.records).all()
-    assert (table.latencies.map(sum) == table.records).all()
-    assert table[table.strategy == "hash"].planned.isna().all()
-    assert not table[table.strategy == "mixed"].planned.isna().any()
+    assert all(row["latency_max"] > 0.9 and row["throughput"] > 0 for row in rows)
     people = run(*command).stdout
     assert "records / s" in people
     assert "99 %" in people
@@ -274,7 +265,6 @@ def test_without_java_one_line_says_what_to_install(monkeypatch):
 
     let_java_be_found(monkeypatch, no_java)
     assert "needs Java 17" in refused("demo")
-    assert "needs Java 17" in refused("run", "wordcount", "--input", "x.txt")
 
 
 def test_without_pyspark_one_line_says_what_to_install():
@@ -347,15 +337,11 @@ def test_a_setting_that_is_given_twice_is_refused():
     assert "--set sets 'seed' twice" in refused(*command, "--set", "seed=1", "--set", "seed=2")
 
 
-def test_the_table_says_how_often_sources_merged_and_what_a_failure_lost():
+def test_the_table_says_how_often_sources_merged():
     command = ("simulate", "--strategy", "cascade", "--zipf", "1.2", "--records", "20000")
     merged = run(*command, "--sources", "2", "--sync", "5000").output
     assert "merged 3 times" in merged or "merged 4 times" in merged
     assert "merged" not in run(*command).output
-    timing = ("--timing", "service=1e-4", "--timing", "queue=50")
-    failed = run(*command, *timing, "--event", "fail@5000:worker=15,queued=lost").output
-    assert "lost" in failed
-    assert "replayed" in failed
 
 
 @pytest.mark.parametrize(
@@ -387,10 +373,3 @@ def test_the_module_is_the_command():
         [sys.executable, "-m", "skewless", "--version"], capture_output=True, text=True
     )
     assert done.stdout == run("--version").stdout
-
-
-def test_the_words_of_a_text_need_no_key(tmp_path):
-    (tmp_path / "words.txt").write_text("to be or not to be\n" * 50)
-    told = run("simulate", "--strategy", "pkg", "--trace", str(tmp_path / "words.txt"), "--json")
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout)["keys"] == 4

@@ -1,6 +1,5 @@
-"""`skewless dashboard` and `run --dashboard`: what they refuse, write and serve."""
+"""`skewless dashboard`: what it refuses, writes and serves."""
 
-import contextlib
 import json
 import os
 import signal
@@ -16,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the ledger is read by skewless.spark")
 pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
 
-from command_line import lend_session, let_java_be_found, refused, run
+from command_line import refused, run
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.names import plan_name
 from spark.balance.reports import IDENTITY, source, worker
@@ -138,44 +137,3 @@ def test_without_bokeh_one_line_says_what_to_install(ledger):
         "skewless: the page with the plots needs Bokeh: install skewless with its extra "
         "'dashboard'\n"
     )
-
-
-def test_dashboard_goes_with_stream(monkeypatch):
-    let_java_be_found(monkeypatch, lambda: None)
-    said = refused("run", "wordcount", "--generate", "1000", "--dashboard")
-    assert "--dashboard goes with --stream" in said
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_stream_has_its_page_while_it_runs(spark, monkeypatch):
-    """The page is up before the first micro-batch, and has seen the last one at the end."""
-    lend_session(spark, monkeypatch)
-    seen = []
-
-    @contextlib.contextmanager
-    def watched(history, **options):
-        from skewless.cli.live import serving
-
-        with serving(history, **options) as address:
-            with urllib.request.urlopen(address, timeout=60) as answer:
-                seen.append(answer.read().decode())
-            yield address
-            assert history.look()
-            seen.append(history.as_dict())
-
-    monkeypatch.setattr("skewless.cli.applications.run.serving", watched)
-    result = run(
-        *("run", "wordcount", "--generate", "2000", "--stream", "--dashboard"),
-        *("--workers", "3", "--strategy", "cascade-ahead", "--json"),
-    )
-    assert result.exit_code == 0, result.output
-    assert result.stderr.count("The live page: http://127.0.0.1:") == 1
-    assert sum(json.loads(line)["count"] for line in result.stdout.splitlines()) == 2000
-    assert "skewless: live balance" in seen[0]
-    told = seen[1]
-    assert told["problem"] is None
-    assert sum(batch["records"] for batch in told["batches"]) > 0
-    assert all(len(batch["loads"]) == 3 for batch in told["batches"])
-    assert all(batch["seconds"] > 0 for batch in told["batches"])
-    assert told["batches"][-1]["hot_keys"]

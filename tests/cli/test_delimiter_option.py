@@ -37,13 +37,13 @@ def test_simulate_takes_it_as_a_parameter_of_the_trace(visits):
 
 
 def test_what_does_not_fit_is_one_line(visits, tmp_path):
-    text = tmp_path / "words.txt"
-    text.write_text("a b")
+    other = tmp_path / "words.jsonl"
+    other.write_text('{"user": "a"}')
     simulate = ["simulate", "--strategy", "hash", "--key", "user", "--trace"]
     cases = {
         "--delimiter must be one ASCII character": ["--input", visits, "--delimiter", ";;"],
-        "--delimiter goes with CSV files, and 'words.txt' is read as text": [
-            *["--input", str(text), "--delimiter", ";"]
+        "--delimiter goes with CSV files, and 'words.jsonl' is read as jsonl": [
+            *["--input", str(other), "--delimiter", ";"]
         ],
     }
     for message, options in cases.items():
@@ -52,7 +52,7 @@ def test_what_does_not_fit_is_one_line(visits, tmp_path):
     assert message in refused(*simulate, visits, "--with", "delimiter=;;")
     assert message in refused(*simulate, visits, "--with", "delimiter=")
     message = "--with delimiter goes with CSV files"
-    assert message in refused(*simulate, str(text), "--with", "delimiter=;")
+    assert message in refused(*simulate, str(other), "--with", "delimiter=;")
 
 
 def test_a_column_that_may_be_several_is_told(tmp_path):

@@ -18,26 +18,13 @@ def simulated(strategy, *options):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_sources_learn_together_and_workers_fail():
+def test_sources_learn_together_and_workers_leave():
     clock = ["--timing", "service=1e-3", "--timing", "merge=1e-4", "--sources", "2"]
     together = ["--sync", "interval=1000,delay=100/30,adaptive=yes"]
-    failure = ["--event", "fail@1e4:worker=3,queued=lost"]
-    alone, fish = simulated("hash,fish", *SMALL, *clock, *together, *failure)
-    assert fish["lost"] > 0
-    assert alone["replayed"] == fish["replayed"] == 0
+    leaving = ["--event", "leave@1e4:worker=3"]
+    alone, fish = simulated("hash,fish", *SMALL, *clock, *together, *leaving)
     assert "syncs" not in alone
     assert fish["syncs"] > 1
-    written_out = ["--event", "fail@1e4:worker=3"]
-    (again,) = simulated("fish", *SMALL, *clock, *together, *written_out)
-    assert (again["replayed"], again["lost"]) == (fish["lost"], 0)
-
-
-def test_forwarding_is_counted_over_windows_that_overlap():
-    forwarding = ["--forwarding", "--slides", "3", "--window", "1000"]
-    options = ["--sources", "2", "--sync", "500"]
-    (row,) = simulated("dalton", *SMALL, *options, *forwarding)
-    assert 0 < row["merged_pairs_share"] < 1
-    assert row["forwarded_wrongly"] == 0
 
 
 def test_an_event_that_did_not_happen_is_told(tmp_path):
@@ -52,7 +39,7 @@ def test_an_event_that_did_not_happen_is_told(tmp_path):
 
 
 def test_a_refused_command_makes_no_folder(tmp_path):
-    out = ["--windows", str(tmp_path / "new" / "windows.parquet")]
+    out = ["--page", str(tmp_path / "new" / "page.html")]
     event = ["--event", "leave@1e9:worker=1"]
     refused("simulate", "--strategy", "hash", *SMALL, *out, *event)
     assert not (tmp_path / "new").exists()
@@ -77,10 +64,9 @@ def test_a_refused_command_makes_no_folder(tmp_path):
             ["--event", "leave@1000:worker=2"],
             "--event: at must be within the stream, which has 1,000 records, not 1,000",
         ),
-        ("hash", ["--event", "stop@-1:worker=2"], "--event: at must be at least 0, not -1"),
-        ("hash", ["--event", "stop@1:worker=99"], "--event: worker 99 is not one of the 16"),
-        ("hash", ["--event", "fail@1:worker=2"], "--event: a worker can fail only in a run with"),
-        ("hash", ["--event", "fail@1:value=2"], "--event needs worker=…"),
+        ("hash", ["--event", "leave@-1:worker=2"], "--event: at must be at least 0, not -1"),
+        ("hash", ["--event", "leave@1:worker=99"], "--event: worker 99 is not one of the 16"),
+        ("hash", ["--event", "leave@1:value=2"], "--event needs worker=…"),
         (
             "fish",
             ["--sync", "interval=10,delay=1/2"],
@@ -90,24 +76,16 @@ def test_a_refused_command_makes_no_folder(tmp_path):
         ("fish", ["--sync", "interval=1,adaptive=may"], "--sync: adaptive must be true or false"),
         ("fish", ["--sync", "interval=0,delay=10"], "--sync: interval must be at least 1, not 0"),
         ("fish", ["--sync", "delay=10"], "--sync needs interval=RECORDS"),
-        ("hash", ["--forwarding"], "--forwarding: none of the chosen strategies"),
-        ("hash", ["--slides", "2"], "--slides: windows can overlap where"),
-        (
-            "dalton,hash",
-            ["--forwarding", "--slides", "2", "--json"],
-            "--slides: windows can overlap where --timing has merge, or with --forwarding by "
-            "strategies that report what needs merging, not with hash",
-        ),
-        ("hash", ["--event", "fail@200"], "--event takes KIND@RECORD:worker=NUMBER, not 'fail"),
+        ("hash", ["--event", "leave@200"], "--event takes KIND@RECORD:worker=NUMBER, not 'leave"),
         (
             "hash",
-            ["--event", "fail@200:3"],
-            "--event takes KIND@RECORD:worker=NUMBER, not 'fail@200",
+            ["--event", "leave@200:3"],
+            "--event takes KIND@RECORD:worker=NUMBER, not 'leave@200",
         ),
         (
             "fish",
             ["--sync", "interval=80,shortest=10"],
-            "--sync: shortest and longest go with adaptive=yes",
+            "--sync: shortest goes with adaptive=yes",
         ),
         ("hash", ["--zipf", "-1"], "--zipf must be a number from 0 to 20, not -1.0"),
         ("hash", ["--keys", "0"], "--keys must be from 1 to 2^48, not 0"),
@@ -127,12 +105,9 @@ def test_messages_about_traces_name_the_option(tmp_path):
     empty.mkdir()
     prose = tmp_path / "prose.md"
     prose.write_text("a b a")
-    assert run(
-        *("simulate", "--strategy", "hash", "--trace", str(prose), "--with", "format=text")
-    ).stdout
     for place, options, message in (
-        (prose, [], "--with format must be one of csv, jsonl, parquet, text: that of 'prose.md'"),
-        (prose, ["--with", "format=xml"], "--with format must be one of auto, csv, jsonl"),
+        (prose, [], "--trace needs --key COLUMN"),
+        (prose, ["--key", "a"], "--with format must be one of csv, jsonl, parquet: that of"),
         (tmp_path / "no.parquet", ["--key", "a"], "--trace: there is no file or folder"),
         (empty, ["--key", "a"], "--trace: there are no files in"),
         (path, ["--key", "c"], "--key: '"),
@@ -142,3 +117,10 @@ def test_messages_about_traces_name_the_option(tmp_path):
     ):
         line = refused("simulate", "--strategy", "hash", "--trace", str(place), *options)
         assert line.startswith(f"skewless: {message}")
+
+
+def test_json_has_the_metrics_of_each_window_if_they_are_asked_for():
+    (row,) = simulated("pkg", *SMALL, "--windows")
+    assert len(row["window_imbalance"]) == len(row["window_replication"]) > 1
+    refused = run("simulate", "--strategy", "pkg", *SMALL, "--windows")
+    assert "--windows: give --json, too" in refused.output

@@ -73,7 +73,7 @@ FAULTS = [
     (GoesToAndFro(), "the_same_report_moves_nothing_twice"),
     (TooEager(), "loads_within_the_tolerance_move_nothing"),
     (FillsOnlyFromAbove(), "loads_within_the_tolerance_move_nothing"),
-    (ForgetsWithoutSaying(keep_unreported=False), "keys_that_no_report_names_stay_or_are_named"),
+    (ForgetsWithoutSaying(forget_after=1), "keys_that_no_report_names_stay_or_are_named"),
     (RescalesInSilence(), "rescaling_names_its_moves"),
 ]
 
@@ -86,5 +86,5 @@ def test_fault_is_seen_by_its_check(fault, check):
 
 @pytest.mark.slow
 def test_what_the_faults_are_made_from_passes():
-    for sound in (Mixed(), MinTable(), Readj(keep_unreported=False), Hash()):
+    for sound in (Mixed(), MinTable(), Readj(forget_after=1), Hash()):
         assert check_strategy(sound)

@@ -49,7 +49,7 @@ def history(batches: list[dict[str, Any]], **told: Any) -> dict[str, Any]:
         "keeps_state": False,
         "routes": True,
         "running": None,
-        "ended": 1_000.0,
+        "ended": 90_000.0,
         "problem": None,
         "batches": batches,
         **told,

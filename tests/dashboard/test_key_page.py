@@ -10,23 +10,22 @@ import pytest
 pytest.importorskip("bokeh", reason="bokeh is not installed")
 
 from skewless.dashboard.diagnose_pages import heaviest_bars, skew_curve, write_key_page
-from skewless.diagnosis.key_facts import count_facts, first_keys, report_on
+from skewless.diagnosis.key_facts import diagnose_keys
 from skewless.workloads import Zipf
 
 
 def test_the_page_has_all_plots_and_needs_no_network(tmp_path: Path) -> None:
     keys = Zipf(z=1.4, n_keys=500, n_records=5_000)
-    facts = count_facts(keys, n_workers=16)
-    texts = {facts.heaviest[0][0]: "<script>alert(1)</script>"}
-    report = report_on(facts, first_keys(keys), n_workers=16, window=1_000, texts=texts)
+    report = diagnose_keys(keys, n_workers=16, window=1_000).as_dict()
+    report["top_key_texts"][0] = "<script>alert(1)</script>"
     path = tmp_path / "keys.html"
-    advised = report.as_dict() | {"advice": "Call `apply` <now>."}
+    advised = report | {"advice": "Call `apply` <now>."}
     write_key_page(advised, "<b>orders</b>", path)
     page = path.read_text(encoding="utf-8")
     for expected in (
         "Share of the records by rank",
         "The heaviest keys",
-        "Drift",
+        "drift 0",
         "the fullest worker",
         "salt-16",
         "5,000 records",

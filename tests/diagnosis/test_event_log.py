@@ -11,7 +11,7 @@ import pytest
 from command_line import refused, run
 from diagnosis.log_events import START, stage_end, task, task_start
 from skewless.diagnosis import event_log, stages
-from skewless.diagnosis.event_log import LogError, is_compacted, log_files, read_events
+from skewless.diagnosis.event_log import LogError, log_files, read_events
 from skewless.diagnosis.stages import summarise
 
 EVENTS = [*START, task(0, 0, 1.0, 5), stage_end(0, "Exchange")]
@@ -33,33 +33,20 @@ def test_logs_are_read_plain_compressed_rolled_and_unfinished(tmp_path):
     (rolled / "events_10_app").write_text(LINES[cut:])
     (rolled / "events_9_app").write_text(LINES[:cut])
     assert list(read_events(rolled)) == EVENTS
-    assert not is_compacted(rolled)
 
 
-def test_of_a_compacted_log_the_compact_file_and_what_is_newer_are_read(tmp_path):
-    folder = tmp_path / "eventlog_v2_app"
-    folder.mkdir()
-    (folder / "appstatus_app.inprogress").write_text("")
-    lines = LINES.splitlines(keepends=True)
-    with pa.CompressedOutputStream(str(folder / "events_3_app.zstd.compact"), "zstd") as out:
-        out.write("".join(lines[:3]).encode())
-    with pa.CompressedOutputStream(str(folder / "events_4_app.zstd"), "zstd") as out:
-        out.write("".join(lines[3:]).encode())
-    assert list(read_events(folder)) == EVENTS
-    assert is_compacted(folder)
-    # What it was made of is removed later; a compact file before it, too.
-    for older in ("events_1_app.zstd.compact", "events_2_app.zstd", "events_3_app.zstd"):
-        (folder / older).write_bytes((folder / "events_4_app.zstd").read_bytes())
-    (folder / "events_4_app.zstd.compact.inprogress").write_bytes(b"half of it")
-    names = ["events_3_app.zstd.compact", "events_4_app.zstd"]
-    assert [file.name for file in log_files(folder)] == names
-    assert list(read_events(folder)) == EVENTS
-
-
-def test_a_plain_compact_file_alone_is_read(tmp_path):
+def test_a_compacted_log_is_refused(tmp_path):
     (tmp_path / "events_7_app.compact").write_text(LINES)
-    assert list(read_events(tmp_path / "events_7_app.compact")) == EVENTS
-    assert list(read_events(tmp_path)) == EVENTS
+    (tmp_path / "events_8_app").write_text(LINES)
+    for place in (tmp_path, tmp_path / "events_7_app.compact"):
+        with pytest.raises(LogError, match="is compacted: Spark has left out jobs that ended"):
+            log_files(place)
+
+
+def test_what_spark_is_still_compacting_is_left_out(tmp_path):
+    for name in ("events_1_app", "events_1_app.compact.inprogress", "events_2_app"):
+        (tmp_path / name).write_text(LINES)
+    assert [file.name for file in log_files(tmp_path)] == ["events_1_app", "events_2_app"]
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**53])

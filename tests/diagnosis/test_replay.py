@@ -206,7 +206,11 @@ def test_the_page_has_a_timeline_for_each_replay(log: str, tmp_path: Path) -> No
     told = run("diagnose", "log", log, "--slots", "8", "--page", str(page))
     assert told.exit_code == 0, told.output
     text = page.read_text(encoding="utf-8")
-    for expected in ("2 slots: 9.0 s", "8 slots, without stragglers: 2.9 s", "clicks, replayed"):
+    for expected in (
+        "2 slots: 9.0 s",
+        "8 slots: 9.0 s; without stragglers 2.9 s",
+        "clicks, replayed",
+    ):
         assert expected in text
     assert page.stat().st_mode & 0o777 == 0o600
     assert not re.search(r"<(script|link)[^>]+(src|href)=[\"']https?:", text)
@@ -220,12 +224,9 @@ def test_the_page_has_a_timeline_for_each_replay(log: str, tmp_path: Path) -> No
         (["--slots", "many"], "--slots takes a whole number"),
         (["--executors", "2"], "--executors and --cores go together"),
         (["--cores", "2", "--slots", "2"], "--executors and --cores go together"),
+        (["--executors", "2", "--cores", "2", "--slots", "4"], "or give --slots alone"),
         (["--executors", "0", "--cores", "2"], "--executors must be"),
         (["--executors", "9999999", "--cores", "9999"], "--executors times --cores must be"),
-        (
-            ["--executors", "2", "--cores", "4", "--slots", "9"],
-            "--slots is 9, and 2 executors with 4 cores have 8: give one of them, or the same",
-        ),
     ],
 )
 def test_slots_that_cannot_be_are_refused_in_one_line(options: list[str], message: str) -> None:

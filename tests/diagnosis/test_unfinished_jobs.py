@@ -140,11 +140,3 @@ def test_a_stage_without_an_end_is_judged_too():
     (stage,) = summarise([*START, stage_start(0, "MapInArrow"), *even(0)]).stages
     assert not stage.complete
     assert (stage.operators, stage.seconds) == (("MapInArrow",), 0.5)
-
-
-def test_a_compacted_log_rules_nothing_out(tmp_path):
-    lines = "".join(json.dumps(e) + "\n" for e in [*START, *even(0), stage_end(0), END])
-    (tmp_path / "events_1_app.compact").write_text(lines)
-    text = run("diagnose", "log", str(tmp_path)).stdout
-    assert NO_SKEW not in text
-    assert "The log is compacted" in text

@@ -90,10 +90,9 @@ def test_sparks_own_hash_takes_the_place_of_ours() -> None:
         (1e-4, 0.0, {"round-robin"}, {"round-robin", "salt-8"}),
         # Keys do: no second copy of any key. A plan packs them evenly, hashing by chance.
         (1e-4, 1e-1, {"plan"}, {"hash"}),
-        # Both do. A plan weighs both, and with its keys no key is too heavy for one worker.
-        (1e-3, 1e-2, {"plan"}, {"cascade"}),
-        # Both do, for less than a second: too little to count first. How many salts is chance.
-        (1e-4, 1e-3, {"salt-2", "salt-4", "salt-8"}, {"salt-2", "salt-4", "salt-8"}),
+        # Both do, for a few seconds or less: too little to count first.
+        (1e-3, 1e-2, {"cascade"}, {"cascade"}),
+        (1e-4, 1e-3, {"cascade"}, {"cascade"}),
         (1e-9, 0.0, {"local"}, {"local"}),  # too little work to move a record for
     ],
 )
@@ -235,7 +234,7 @@ def test_it_prints_as_plain_text() -> None:
 
 def test_the_best_way_with_whole_keys_keeps_each_key_on_one_worker() -> None:
     keys = zipf(1.2)
-    for costs in (None, Costs(1e-3, 1e-2)):
+    for costs in (None, Costs(1e-2, 1e-1)):  # for a minute, so that counting does not matter
         found = predict(job(keys, costs=costs), chosen_strategies(FEW))
         hot = HotKeys(keys.size, (), 8, keys.size, found, slots=8, partitions=1, costs=costs)
         assert hot.skewed

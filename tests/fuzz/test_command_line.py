@@ -51,12 +51,6 @@ WORDS = (
     ]
 )
 SIMULATE = {"--strategy": "pkg", "--zipf": "1", "--records": "1e3", "--workers": "3"}
-RUN = [
-    *("--input", "--generate", "--strategy", "--set", "--workers", "--stream", "--output"),
-    *("--checkpoint", "--watermark", "--format", "--files-per-batch", "--seed", "--master"),
-    *("--dashboard", "--delimiter"),
-]
-WINDOWS = ["--time", "--window", "--slide"]
 OPTIONS = {
     "simulate": [
         *("--strategy", "--workers", "--sources", "--seed", "--zipf", "--keys", "--records"),
@@ -68,13 +62,10 @@ OPTIONS = {
             "--timing",
             "--event",
             "--windows",
-            "--slides",
-            "--forwarding",
         ),
         *("--json", "--nonsense"),
     ],
     "demo": [
-        "--out",
         "--strategy",
         "--workers",
         "--records",
@@ -86,7 +77,7 @@ OPTIONS = {
     "diagnose columns": ["--workers", "--limit", "--format", "--delimiter", "--json", "--key"],
     "diagnose key": [
         *("--workers", "--limit", "--window", "--delimiter", "--slots", "--per-record"),
-        *("--per-pair", "--spark", "--master", "--page", "--json", "--slow"),
+        *("--per-pair", "--page", "--json", "--slow"),
     ],
     "diagnose log": [
         *("--slow", "--slots", "--page", "--json", "--workers"),
@@ -94,36 +85,13 @@ OPTIONS = {
     "check": ["--set"],
     "dashboard": ["--port", "--once", "--no-browser"],
     "strategies": ["--json", "--x"],
-    "run wordcount": ["--key", *RUN, *WINDOWS],
-    "run vwap": ["--symbol", "--price", "--size", *RUN, *WINDOWS],
-    "run hashtags": ["--text", "--hashtag", "--top", *RUN, *WINDOWS],
-    "run road-condition": [
-        *("--cell", "--vehicle", "--speed", "--least", "--positions", *RUN, *WINDOWS),
-    ],
-    "run ddos-flows": ["--source", "--destination", "--least", *RUN, *WINDOWS],
-    "run self-join": ["--symbol", "--side", "--trader", "--time", "--within", *RUN],
 }
-#: Options with which each application reads the table of the test.
+#: Options with which each command reads the table of the test.
 READING = {
-    "run wordcount": {"--key": "k"},
-    "run vwap": {"--symbol": "k", "--price": "v", "--size": "v"},
-    "run hashtags": {"--text": "k"},
-    "run road-condition": {"--cell": "k", "--vehicle": "k", "--speed": "v", "--time": "v"},
-    "run ddos-flows": {"--source": "k", "--destination": "v"},
-    "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
     "diagnose columns": {},
     "diagnose key": {"--key": "k"},
 }
-FLAGS = (
-    "--json",
-    "--stream",
-    "--quick",
-    "--list",
-    "--dashboard",
-    "--no-browser",
-    "--spark",
-    "--positions",
-)
+FLAGS = ("--json", "--no-browser")
 
 
 def small_only(strategy: Any, workload: Any, **arguments: Any) -> Any:
@@ -152,24 +120,21 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     try:
         session = importlib.import_module("skewless.spark.configuring")
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
-        for module in ("demo", "applications.run", "diagnosing.keys"):
-            monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.records.generated.write_generated", stop)
+        monkeypatch.setattr("skewless.cli.demo.spark_session", stop)
+        monkeypatch.setattr("skewless.apps.drifting_words.write_words", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path
 
 
 def command(rng: random.Random) -> list[str]:
-    name = rng.choice(["simulate", "simulate", "run wordcount", *OPTIONS])
+    name = rng.choice(["simulate", "simulate", "diagnose key", *OPTIONS])
     arguments = name.split()
     options: dict[str, str | None] = {}
     if name == "simulate":
         options = dict(rng.sample(sorted(SIMULATE.items()), rng.choice([3, 4, 4, 4])))
     elif name in READING:
         options = {"--input": "words.csv", **READING[name]}
-        if rng.random() < 0.2 and not name.startswith("diagnose"):
-            options = {"--generate": "1e3"}
     elif name == "check":
         arguments.append(rng.choice(["pkg", *WORDS]))
     elif name in ("dashboard", "diagnose log"):

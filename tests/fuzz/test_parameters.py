@@ -84,7 +84,7 @@ def test_the_simulator_works_or_refuses_its_arguments_by_name() -> None:
         **{"strategy": registry.make("pkg"), "workload": workloads.make("zipf", n_records=100)},
         **{"n_workers": 3, "n_sources": 2, "seed": 0, "window": 10},
         **{"horizon": 0, "sync": 0, "cluster": None, "timing": None, "capacities": None},
-        **{"state_windows": 5, "chunk_size": 64, "max_pairs": 1000, "slides": 1},
+        **{"state_windows": 5, "chunk_size": 64, "max_pairs": 1000},
         **{"forwarding": False, "events": (), "measuring": None},
     }
     for number, rng in cases("simulate", 150):
@@ -100,7 +100,7 @@ CONSTRUCTORS: dict[str, dict[str, Any]] = {
     **{name: {"column": "v"} for name in ("count", "sum", "mean", "min", "max", "collect")},
     **{name: {"column": "v", "population": False} for name in ("variance", "stddev")},
     **{"collect_set": {"column": "v"}, "vwap": {"value": "v", "weight": "w"}},
-    **{"distinct": {"column": "v", "exact": True}, "top_k": {"column": "v", "k": 3}},
+    "distinct": {"column": "v", "exact": True},
     "ApproxDistinct": {"column": "v", "relative_error": 0.05},
     "PerKey": {"aggregator": None},
 }

@@ -74,7 +74,7 @@ def spark_values(spark: Any) -> list[Any]:
             aggs.count(),
         ),
         *(
-            {"n": aggs.top_k("m", 3)},
+            {"n": aggs.collect("m")},
             {"n": aggs.variance("v"), "d": aggs.distinct("v", exact=False)},
         ),
         *(Window("ts", "1 minute"), Window("m", "1 day"), ("ts", "1 day", "1 hour", "5 hours")),
@@ -113,7 +113,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     },
     process: {
         **{"df": None, "key": "k", "processor": nothing(), "strategy": "hash", "workers": 2},
-        **{"max_workers": 2, "watermark": None, "order_by": None, "interval": 1, "window": 1},
+        **{"max_workers": 2, "watermark": None, "order_by": None, "interval": 1},
         **{"cost": "records", "seed": 0, "ledger": "nowhere", "initial_state": None},
     },
     deduplicate: {
@@ -130,7 +130,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     },
     join: {
         **{"left": None, "right": None, "on": "k", "within": "1 hour", "how": "left"},
-        **{"watermark": ("ts", "1 minute"), "right_time": None, "suffix": "_", "spread": None},
+        **{"watermark": ("ts", "1 minute"), "right_time": None, "suffix": "_"},
         **{"workers": 2, "strategy": "hash", "ledger": "nowhere"},
     },
     plan_join: {
@@ -155,7 +155,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     observed_hot_keys: {"progress": {"observedMetrics": {}}, "name": "seen", "workers": 2},
     explain_balance: {"query": "nowhere", "ledger": None, "spark": None},
     explain_write: {"df": None, "table": "nowhere"},
-    BalanceListener: {"ledger": "nowhere", "json_lines": None, "prometheus": None},
+    BalanceListener: {"ledger": "nowhere"},
     configure: {"builder": None},
     Window: {"time": "ts", "size": "1 minute", "slide": "10 seconds", "offset": None},
     require_session: {"name": "x", "master": "local[2]", "memory": "1g", "settings": None},

@@ -46,13 +46,13 @@ def test_a_saved_plan_is_the_same_plan(tmp_path: Path) -> None:
     [
         ({"format": "other"}, "is no skewless key plan"),
         ({"version": 2}, "has version 2"),
-        ({"n_workers": 0}, "n_workers cannot be 0"),
-        ({"homes": [99]}, "homes cannot be 99"),
+        ({"n_workers": 0}, "n_workers must be 1 … "),
+        ({"homes": [99]}, "homes must be 0 … 3, not 99"),
         ({"homes": []}, "homes cannot be"),
         ({"loads": [1.0]}, "loads cannot be"),
         ({"loads": [float("inf")] * 4}, "loads cannot be"),
         ({"table": [[1, 2.0, None, [[0, 0.5]]]]}, "table cannot be"),
-        ({"table": [[1, 2.0, None, [[9, 1.0]]]]}, "table cannot be 9"),
+        ({"table": [[1, 2.0, None, [[9, 1.0]]]]}, "table must be 0 … 3, not 9"),
         ({"table": [[1 << 63, 2.0, None, [[0, 1.0]]]]}, "table cannot be"),
         ({"table": [[1, 2.0, 3, [[0, 1.0]]]]}, "table cannot be"),
         ({"made": {}}, "made cannot be"),
@@ -72,3 +72,11 @@ def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\x80\x04pickle")
     with pytest.raises(ValueError, match="is not JSON"):
         KeyPlan.load(path)
+
+
+def test_a_seed_as_a_number_with_a_point_is_a_whole_number(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    planned().save(path)
+    saved = json.loads(path.read_text())
+    path.write_text(json.dumps(saved | {"made": saved["made"] | {"seed": 5.0}}))
+    assert KeyPlan.load(path).made.seed.__class__ is int

@@ -78,11 +78,7 @@ def test_a_state_class_may_be_renamed(tmp_path):
 @pytest.mark.slow
 def test_compiling_is_reported_on_standard_error_and_loading_is_not(tmp_path):
     (tmp_path / "own.py").write_text(MODULE)
-    program = (
-        "import numpy as np, own; from skewless.plumbing import compiling; "
-        "compiling._PROGRESS.due_s = 0.0; "
-        "print(own.first(own.State(np.arange(3))))"
-    )
+    program = "import numpy as np, own; print(own.first(own.State(np.arange(3))))"
     environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path / "cache")}
     said = [
         subprocess.run(
@@ -102,33 +98,15 @@ def test_compiling_is_reported_on_standard_error_and_loading_is_not(tmp_path):
     assert second == []
 
 
-def test_progress_is_told_every_ten_seconds_and_not_for_a_moment(monkeypatch, capsys):
-    now = [0.0]
-    monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
-    progress = compiling._Progress()
-    progress.ours.add("ours")
-    ours, theirs = SimpleNamespace(data={"dispatcher": "ours"}), SimpleNamespace(data=THEIRS)
-
-    def compiles(event, seconds, inside=()):
-        progress.on_start(event)
-        for one in inside:
-            compiles(*one)
-        now[0] += seconds
-        progress.on_end(event)
-
-    compiles(theirs, 60)
-    compiles(ours, 0.9)
+def test_compiling_is_told_once_and_not_for_other_libraries(capsys):
+    notice = compiling._Notice()
+    notice.ours.add("ours")
+    notice.on_start(SimpleNamespace(data={"dispatcher": "theirs"}))
     assert capsys.readouterr().err == ""
-    now[0] += 60  # work of another kind
-    compiles(ours, 4, [(ours, 5), (ours, 3)])
+    for _ in range(2):
+        notice.on_start(SimpleNamespace(data={"dispatcher": "ours"}))
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("skewless: compiling kernels")
-    assert line.endswith(": 2 kernels in 6 s so far")
-    compiles(ours, 4)
-    assert capsys.readouterr().err == "skewless: 5 kernels in 17 s so far\n"
-
-
-THEIRS = {"dispatcher": "theirs"}
 
 
 def _printed(program: str, folder: Path, cache: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skewless.plumbing.private_files import append_private, replace_file, write_private
+from skewless.plumbing.private_files import write_private
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)
@@ -27,9 +27,8 @@ def _open_umask():
     os.umask(before)
 
 
-@pytest.mark.parametrize("write", [write_private, append_private])
-def test_a_new_file_is_for_this_user_alone(tmp_path, write):
-    write(tmp_path / "report", "key\n")
+def test_a_new_file_is_for_this_user_alone(tmp_path):
+    write_private(tmp_path / "report", "key\n")
     assert mode(tmp_path / "report") == 0o600
     assert (tmp_path / "report").read_bytes() == b"key\n"
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
@@ -45,44 +44,35 @@ def test_a_file_that_others_could_read_is_replaced_by_a_private_one(tmp_path):
     assert (mode(path), path.read_text()) == (0o600, "new")
 
 
-def test_appending_keeps_what_is_there_and_its_mode(tmp_path):
-    path = tmp_path / "lines"
-    path.write_text("a\n")
-    path.chmod(0o640)
-    append_private(path, "b\n")
-    assert (mode(path), path.read_text()) == (0o640, "a\nb\n")
-
-
-def test_replacing_does_not_follow_a_link_at_any_name(tmp_path):
+def test_replacing_does_not_follow_a_link_at_a_name_that_can_be_guessed(tmp_path):
     """As it did by a name made of the process number, which can be guessed."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    path = tmp_path / "balance.prom"
-    for name in (f".balance.prom.{os.getpid()}.tmp", "balance.prom"):
-        (tmp_path / name).symlink_to(victim)
-    replace_file(path, "text", 0o644)
+    path = tmp_path / "report"
+    (tmp_path / f".report.{os.getpid()}.tmp").symlink_to(victim)
+    write_private(path, "text")
     assert victim.read_text() == "precious"
-    assert not path.is_symlink()
-    assert (mode(path), path.read_text()) == (0o644, "text")
+    assert (mode(path), path.read_text()) == (0o600, "text")
 
 
-def test_a_failed_replacement_leaves_nothing_behind(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match="folder"):
-        replace_file(tmp_path / "folder", "text", 0o644)
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+def test_a_failed_replacement_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fails(self, target):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="full"):
+        write_private(tmp_path / "report", "text")
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("write", [write_private, append_private])
-def test_a_link_of_ones_own_is_followed(tmp_path, write):
+def test_a_link_of_ones_own_is_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(tmp_path / "link", "key\n")
+    write_private(tmp_path / "link", "key\n")
     assert (tmp_path / "link").is_symlink()
     assert (mode(tmp_path / "real"), (tmp_path / "real").read_text()) == (0o600, "key\n")
 
 
-@pytest.mark.parametrize("write", [write_private, append_private])
-def test_a_link_of_another_user_is_refused(tmp_path, monkeypatch, write):
+def test_a_link_of_another_user_is_refused(tmp_path, monkeypatch):
     link, victim = tmp_path / "link", tmp_path / "victim"
     victim.write_text("precious")
     link.symlink_to(victim)
@@ -91,7 +81,7 @@ def test_a_link_of_another_user_is_refused(tmp_path, monkeypatch, write):
     else:  # to this user, the own link seems to be another one's
         monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
     with pytest.raises(PermissionError, match="is a symbolic link of user"):
-        write(link, "key\n")
+        write_private(link, "key\n")
     assert victim.read_text() == "precious"
 
 

@@ -26,7 +26,6 @@ class DKGReference:
         theta: float = 0.5,
         epsilon: float = 0.5,
         buckets: int = 2,
-        relearn: bool = False,
     ) -> None:
         (self.seed,) = seeds(seed, 1)
         self.n_workers = n_workers
@@ -34,7 +33,6 @@ class DKGReference:
         self.capacity = math.ceil(n_workers / (theta * epsilon))
         self.buckets = [bucket % n_workers for bucket in range(buckets * n_workers)]
         self.heavy: dict[int, int] = {}
-        self.relearn = relearn
         self.fixed = False
 
     def bucket(self, key: int) -> int:
@@ -51,7 +49,7 @@ class DKGReference:
         before = {key: self.owner(key) for key in loads}
         if sum(loads.values()) + sum(rest) > 0 and not self.fixed:
             self.learn(loads, rest)
-            self.fixed = not self.relearn
+            self.fixed = True
         return {
             key: (before[key], self.owner(key)) for key in loads if before[key] != self.owner(key)
         }

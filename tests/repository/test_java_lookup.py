@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+
+from skewless.spark.finding_java import major_version
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "find_java.py"
 _SPEC = importlib.util.spec_from_file_location("find_java", SCRIPT)
@@ -17,6 +18,7 @@ assert _SPEC.loader is not None
 find_java = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(find_java)
 
+Look: TypeAlias = Callable[..., Path | None]
 VERSION_LINES = {
     'java version "1.8.0_402"': 8,
     'openjdk version "1.8.0_422"': 8,
@@ -48,102 +50,106 @@ def version_line(version: int) -> str:
     return next(line for line, major in VERSION_LINES.items() if major == version)
 
 
-def look(
-    folder: Path, *, java_home: Path | None = None, path: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run the script so that it sees nothing of this machine and installs nothing."""
-    environment = {"PATH": str(path) if path else ""}
-    if java_home:
-        environment["JAVA_HOME"] = str(java_home)
-    return subprocess.run(
-        [sys.executable, SCRIPT, "--no-apt", "--no-install-jdk", "--folder", folder],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> Look:
+    """Return a search that sees nothing of this machine."""
+
+    def found(
+        folder: Path, *, java_home: Path | None = None, path: Path | None = None
+    ) -> Path | None:
+        monkeypatch.setenv("PATH", str(path) if path else "")
+        monkeypatch.setenv("JAVA_HOME", str(java_home) if java_home else "")
+        java = find_java.search([folder])
+        return None if java is None else java.home
+
+    return found
 
 
 @pytest.mark.parametrize(("line", "version"), VERSION_LINES.items())
 def test_major_version_is_read_whoever_the_vendor_is(line: str, version: int) -> None:
-    assert find_java.major_version(line) == version
+    assert major_version(line) == version
 
 
 def test_text_without_a_version_has_none() -> None:
-    assert find_java.major_version("bash: java: command not found") is None
+    assert major_version("bash: java: command not found") is None
 
 
 @pytest.mark.parametrize(("line", "version"), VERSION_LINES.items())
-def test_java_17_and_later_serve_and_older_do_not(tmp_path: Path, line: str, version: int) -> None:
+def test_java_17_and_later_serve_and_older_do_not(
+    look: Look, tmp_path: Path, line: str, version: int
+) -> None:
     home = fake_java(tmp_path / "a-java", line)
-    done = look(tmp_path)
-    if version >= 17:
-        assert (done.returncode, done.stdout) == (0, f"{home}\n")
-    else:
-        assert (done.returncode, done.stdout) == (2, "")
+    assert look(tmp_path) == (home if version >= 17 else None)
 
 
-def test_java_home_comes_before_path_and_path_before_folders(tmp_path: Path) -> None:
+def test_java_home_comes_before_path_and_path_before_folders(look: Look, tmp_path: Path) -> None:
     named = fake_java(tmp_path / "named", version_line(21))
     on_path = fake_java(tmp_path / "on_path", version_line(21))
     folder = tmp_path / "folder"
     inside = fake_java(folder / "inside", version_line(17))
     both = {"java_home": named, "path": on_path / "bin"}
-    assert look(folder, **both).stdout.strip() == str(named)
-    assert look(folder, path=on_path / "bin").stdout.strip() == str(on_path)
-    assert look(folder).stdout.strip() == str(inside)
+    assert look(folder, **both) == named
+    assert look(folder, path=on_path / "bin") == on_path
+    assert look(folder) == inside
 
 
-def test_a_java_home_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_home_that_is_too_old_is_passed_over(look: Look, tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", version_line(11))
     inside = fake_java(tmp_path / "folder" / "inside", version_line(17))
-    assert look(tmp_path / "folder", java_home=old).stdout.strip() == str(inside)
+    assert look(tmp_path / "folder", java_home=old) == inside
 
 
-def test_the_lowest_version_that_serves_is_taken_from_a_folder(tmp_path: Path) -> None:
+def test_the_lowest_version_that_serves_is_taken_from_a_folder(look: Look, tmp_path: Path) -> None:
     for version in (8, 11, 21):
         fake_java(tmp_path / f"java-{version}", version_line(version))
     lowest = fake_java(tmp_path / "z-java-17", version_line(17))
-    assert look(tmp_path).stdout.strip() == str(lowest)
+    assert look(tmp_path) == lowest
 
 
-def test_a_runtime_without_the_module_that_spark_demands_does_not_serve(tmp_path: Path) -> None:
+def test_a_runtime_without_the_module_that_spark_demands_does_not_serve(
+    look: Look, tmp_path: Path
+) -> None:
     fake_java(tmp_path / "a-java", version_line(17), module=False)
     whole = fake_java(tmp_path / "b-java", version_line(21))
-    assert look(tmp_path).stdout.strip() == str(whole)
+    assert look(tmp_path) == whole
 
 
-def test_java_on_path_may_be_a_link_or_a_wrapper(tmp_path: Path) -> None:
+def test_java_on_path_may_be_a_link_or_a_wrapper(look: Look, tmp_path: Path) -> None:
     home = fake_java(tmp_path / "home", version_line(17))
     links = tmp_path / "links"
     links.mkdir()
     (links / "java").symlink_to(home / "bin" / "java")
-    assert look(tmp_path / "none", path=links).stdout.strip() == str(home)
+    assert look(tmp_path / "none", path=links) == home
     wrapper = fake_java(tmp_path / "wrapper", version_line(17), says_home=home)
-    assert look(tmp_path / "none", path=wrapper / "bin").stdout.strip() == str(home)
+    assert look(tmp_path / "none", path=wrapper / "bin") == home
 
 
-def test_macos_installations_are_found(tmp_path: Path) -> None:
+def test_macos_installations_are_found(look: Look, tmp_path: Path) -> None:
     home = fake_java(tmp_path / "temurin-17.jdk" / "Contents" / "Home", version_line(17))
-    assert look(tmp_path).stdout.strip() == str(home)
+    assert look(tmp_path) == home
 
 
-def test_a_broken_java_is_passed_over(tmp_path: Path) -> None:
+def test_a_broken_java_is_passed_over(look: Look, tmp_path: Path) -> None:
     broken = tmp_path / "broken" / "bin" / "java"
     broken.parent.mkdir(parents=True)
     broken.write_text("#!/nonexistent/interpreter\n")
     broken.chmod(0o755)
     home = fake_java(tmp_path / "whole", version_line(17))
-    assert look(tmp_path).stdout.strip() == str(home)
+    assert look(tmp_path) == home
 
 
-def test_nothing_found_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:
-    done = look(tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count(os.linesep) == 1
-    assert "Java 17" in done.stderr
-    assert "JAVA_HOME" in done.stderr
+def test_nothing_found_is_one_line_that_says_what_to_install(
+    look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert look(tmp_path) is None
+    for way in ("search", "install_with_apt", "install_with_pip"):
+        monkeypatch.setattr(find_java, way, lambda folders: None)
+    assert find_java.main() == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "Java 17" in said.err
+    assert "JAVA_HOME" in said.err
 
 
 def test_apt_tries_the_next_package_where_the_first_is_not_available(
@@ -165,7 +171,9 @@ def test_apt_tries_the_next_package_where_the_first_is_not_available(
     monkeypatch.setattr(
         find_java.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
     )
-    assert find_java.main(["--no-install-jdk", "--folder", str(tmp_path)]) == 0
+    monkeypatch.setattr(find_java, "SYSTEM_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(find_java, "PROJECT", tmp_path)
+    assert find_java.main() == 0
     assert capsys.readouterr().out == f"{tmp_path / 'default-java'}\n"
     assert [command.split()[-1] for command in commands] == [
         "update",

@@ -58,21 +58,11 @@ def test_what_looks_like_a_link_in_code_is_left_alone(site_pages: ModuleType) ->
     assert site_pages.with_links_of_the_site(text, "spark.md") == text
 
 
-def test_pages_that_the_navigation_does_not_name_come_last(
-    site_pages: ModuleType, tmp_path: Path
-) -> None:
-    for name in ("a.md", "b.md", "c/d.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    config: dict[str, Any] = {"nav": [{"Start": ["a.md"]}], "docs_dir": str(tmp_path)}
-    assert site_pages.on_config(config)["nav"][1:] == [{"More": ["b.md", "c/d.md"]}]
-
-
-def test_pages_that_the_navigation_names_exist(site_pages: ModuleType) -> None:
+def test_the_navigation_names_every_page_and_no_other(site_pages: ModuleType) -> None:
     text = (PROJECT / "mkdocs.yml").read_text(encoding="utf-8")
     named = re.findall(r"[\w/-]+\.md$", text.split("\nnav:")[1], re.MULTILINE)
-    missing = [name for name in named if not (DOCS / name).exists()]
-    assert sorted(missing) == sorted(site_pages.PAGES.values())
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert sorted(named) == sorted([*pages, *site_pages.PAGES.values()])
 
 
 @pytest.mark.parametrize(

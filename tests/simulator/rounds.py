@@ -18,14 +18,12 @@ def cooperate(
     work=0,
     adaptive=False,
     shortest=1,
-    longest=None,
     **options,
 ):
     """Return the run of sources that learn together, with its exchanges in rounds."""
     bounds = {}
     if adaptive:
         bounds["shortest"] = n_sources * shortest
-        bounds["longest"] = None if longest is None else n_sources * longest
     several = isinstance(delay, Sequence)
     run = simulate(
         strategy,

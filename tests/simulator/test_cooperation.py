@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lanes import needs_a_long_stream
 from simulator.rounds import cooperate
 from skewless.simulator import Measuring, simulate
-from skewless.simulator.forwarding import partials, slide_of
+from skewless.simulator.forwarding import merging_of, partials
 from skewless.simulator.syncing import merge_and_fork, next_interval
 from skewless.state import named_arrays
 from skewless.strategies import Cascade, PartialKey
@@ -46,7 +46,7 @@ def test_a_run_can_be_repeated_exactly():
     options = {"delay": [3, 0, 50, 7], "work": 20, "adaptive": True, "workload": MIXED}
     one, other = run(**options), run(**options)
     assert one.syncs == other.syncs
-    assert one.slides == other.slides
+    assert one.merging == other.merging
     np.testing.assert_array_equal(one.loads, other.loads)
 
 
@@ -107,10 +107,8 @@ def test_the_interval_follows_the_work_and_comes_back():
 
 
 @needs_a_long_stream
-def test_the_interval_stays_within_its_bounds():
-    slow = run(delay=300, adaptive=True, longest=400).syncs
+def test_the_interval_has_a_least_length():
     idle = run(adaptive=True, shortest=150).syncs
-    assert max(sync.interval for sync in slow) == 400
     assert min(sync.interval for sync in idle) == 150
     assert {sync.interval for sync in run(delay=300).syncs} == {200}  # unless told to adapt
 
@@ -142,11 +140,11 @@ def test_weights_are_what_records_cost():
 
 def test_with_a_sync_at_the_end_of_each_window_nothing_is_forwarded_wrongly():
     for workload in (STREAM, MIXED):
-        slides = run(workload=workload, interval=200).slides
-        assert len(slides) == 24_000 // 1_600
-        assert sum(slide.n_wrong for slide in slides) == 0
+        windows = run(workload=workload, interval=200).merging
+        assert len(windows) == 24_000 // 1_600
+        assert sum(window.n_wrong for window in windows) == 0
         # Most pairs belong to cold keys and need no merging.
-        assert sum(s.n_merged_pairs for s in slides) < 0.5 * sum(s.n_pairs for s in slides)
+        assert sum(s.n_merged_pairs for s in windows) < 0.5 * sum(s.n_pairs for s in windows)
 
 
 @pytest.mark.parametrize("delay", [1, 40, 150, [0, 30, 90, 200], [199, 0, 1, 100]], ids=str)
@@ -154,9 +152,9 @@ def test_with_a_sync_at_the_end_of_each_window_nothing_is_forwarded_wrongly():
 def test_late_answers_forward_nothing_wrongly(delay, workload):
     """A source may split a key while another one, whose answer is late, still takes it for cold."""
     for interval in (200, 130):
-        slides = run(workload=workload, interval=interval, delay=delay).slides
-        assert sum(slide.n_wrong for slide in slides) == 0
-        assert sum(s.n_merged_pairs for s in slides) < sum(s.n_pairs for s in slides)
+        windows = run(workload=workload, interval=interval, delay=delay).merging
+        assert sum(window.n_wrong for window in windows) == 0
+        assert sum(s.n_merged_pairs for s in windows) < sum(s.n_pairs for s in windows)
 
 
 @settings(deadline=None)
@@ -176,26 +174,26 @@ def test_a_part_that_is_handed_on_is_the_whole(records):
     workers = np.array([worker for *_, worker in records], np.int32)
     pairs = partials(keys, workers)
     merged = np.isin(pairs.keys, np.array(sorted(told), np.uint64))
-    slide = slide_of(pairs, merged)
-    assert (slide.n_keys, slide.n_pairs) == (len({k for k, _ in parts}), len(parts))
-    assert slide.n_merged_pairs == len(parts) - len(final)
-    assert slide.n_wrong == 0
+    window = merging_of(pairs, merged)
+    assert (window.n_keys, window.n_pairs) == (len({k for k, _ in parts}), len(parts))
+    assert window.n_merged_pairs == len(parts) - len(final)
+    assert window.n_wrong == 0
 
 
 def test_without_an_answer_in_the_window_nothing_is_forwarded():
-    slides = run(interval=10_000).slides
-    assert all(slide.n_merged_pairs == slide.n_pairs for slide in slides)
+    windows = run(interval=10_000).merging
+    assert all(window.n_merged_pairs == window.n_pairs for window in windows)
 
 
 def test_one_source_forwards_without_asking():
-    slides = run(n_sources=1, interval=100_000).slides
-    assert all(slide.n_merged_pairs < slide.n_pairs for slide in slides)
-    assert sum(slide.n_wrong for slide in slides) == 0
+    windows = run(n_sources=1, interval=100_000).merging
+    assert all(window.n_merged_pairs < window.n_pairs for window in windows)
+    assert sum(window.n_wrong for window in windows) == 0
 
 
 def test_forwarding_can_be_switched_off():
-    slides = run(Dalton(stats_window=200, slide=100, forwarding=False)).slides
-    assert all(slide.n_merged_pairs == slide.n_pairs for slide in slides)
+    windows = run(Dalton(stats_window=200, slide=100, forwarding=False)).merging
+    assert all(window.n_merged_pairs == window.n_pairs for window in windows)
 
 
 # --- simulate ------------------------------------------------------------------------------------

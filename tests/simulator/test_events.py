@@ -26,16 +26,7 @@ def _send(clock, workers, keys=KEYS):
     clock.add(keys[: workers.size], workers, None)
 
 
-def test_a_barrier_waits_for_the_slowest_worker():
-    clock = _clock(barrier=True, batch=0.5)
-    _send(clock, [0, 0, 0, 1])
-    _send(clock, [1, 1, 1, 1])
-    times = clock.finish()
-    assert times.last.tolist() == [3.0, 3.5 + 4.0]
-    assert times.first[1] == 3.5
-
-
-def test_without_a_barrier_windows_overlap():
+def test_windows_overlap():
     clock = _clock()
     _send(clock, [0, 0, 0, 1])
     _send(clock, [1, 1, 1, 1])
@@ -75,15 +66,6 @@ def test_a_held_key_waits_and_others_go_on():
     # Records 0 and 3 of the key came at 0 and 3, wait until 4.5, and keep the worker busy until
     # 6.5, so that record 6 waits for half a second.
     assert times.latency_max.tolist() == pytest.approx([5.5, 3.5, 1.5, 1.0])
-
-
-def test_a_barrier_waits_for_held_records_and_for_no_stopped_worker():
-    clock = _clock(n_workers=3, window=2, barrier=True)
-    clock.hold(KEYS[:1], np.array([5.0]))
-    clock.stop(2, 100.0)
-    _send(clock, [0, 1])
-    _send(clock, [0, 1], keys=KEYS[4:])
-    assert clock.finish().first.tolist() == [0.0, 6.0]
 
 
 def test_random_service_of_a_held_record_is_that_of_the_record():
@@ -164,21 +146,6 @@ def test_records_that_cost_nothing_take_no_time():
     assert clock.finish().last.tolist() == [0.0]
 
 
-@needs_a_long_stream
-def test_bursts_wait_longer_than_an_even_stream():
-    runs = [
-        simulate(
-            Shuffle(),
-            STREAM,
-            n_workers=4,
-            timing=Timing(service=1.0, arrivals=kind, rate=2.0, burst=burst),
-        ).summary()
-        for kind, burst in (("even", 1), ("bursts", 40))
-    ]
-    assert runs[0]["latency_mean"] == pytest.approx(1.0)
-    assert runs[1]["latency_mean"] == pytest.approx(5.5)  # ten for each of four workers
-
-
 def test_a_worker_that_slows_down_is_slow_from_then_on():
     timing = Timing(service=1e-3, queue=10)
     slow = [Event(at=20_000, worker=0, kind="speed", value=0.25)]
@@ -221,18 +188,6 @@ def test_inferred_queues_can_be_compared_with_the_true_ones():
     assert summary["queue_inferred_error"] < 20
     blind = simulate(Shuffle(), STREAM, n_workers=4, window=1_000, timing=timing)
     assert "queue_inferred_error" not in blind.summary()
-
-
-def test_a_stopped_worker_goes_on_later():
-    run = simulate(
-        Shuffle(),
-        STREAM,
-        n_workers=4,
-        timing=Timing(service=1e-3, queue=10),
-        cluster=Cluster(events=[Event(at=20_000, worker=1, kind="stop", value=7.0)]),
-    ).summary()
-    assert run["execution_seconds"] == pytest.approx(17.0, rel=0.01)
-    assert run["latency_max"] > 7.0
 
 
 @pytest.mark.parametrize(
@@ -332,7 +287,7 @@ def test_answers_of_a_sync_may_come_later():
     ("options", "message"),
     [
         (
-            {"cluster": Cluster(events=[Event(0, 9, "stop", 1.0)])},
+            {"cluster": Cluster(events=[Event(0, 9, "speed", 1.0)])},
             "worker 9 is not one of the 4 workers",
         ),
         ({"cluster": Cluster(events=[Event(5, 1, "leave")])}, "three-choices has a fixed number"),
@@ -357,7 +312,7 @@ def test_what_cannot_be_is_refused_before_any_work(options, message):
         (Cascade(), [Event(5, 0, "leave"), Event(6, 1, "leave")], "no worker is left at record 6"),
         (Hash(), [Event(5, 1, "leave"), Event(6, 1, "leave")], "it is not active"),
         (Hash(), [Event(5, 1, "leave"), Event(6, 1, "speed", 2.0)], "it is not active"),
-        (Hash(), [Event(5, 1, "stop", 2.0), Event(6, 1, "join")], "it is not active"),
+        (Hash(), [Event(5, 1, "speed", 2.0), Event(6, 1, "join")], "it is not active"),
         (Hash(), [Event(5, 1, "leave"), Event(7, 0, "leave")], "no worker is left at record 7"),
     ],
 )
@@ -375,12 +330,10 @@ def test_impossible_members_are_refused_before_any_work(strategy, events, messag
             r"rate must be 1e-06 … 1e\+12 where arrivals are poisson, not 0.0",
         ),
         ({"rate": 5.0}, "rate must be 0 where arrivals are full, not 5.0"),
-        ({"arrivals": "daily"}, "arrivals must be one of full, even, poisson, bursts, not 'daily'"),
+        ({"arrivals": "daily"}, "arrivals must be one of full, even, poisson, not 'daily'"),
         ({"queue": 0}, "queue must be 1 … 1,048,576, not 0"),
         ({"merge": -1.0}, r"merge must be 0 … 1e\+09, not -1.0"),
         ({"unmerged": 2}, "unmerged must be 0 where merge is 0, not 2"),
-        ({"batch": 2.0}, "batch must be 0 without barrier, not 2.0"),
-        ({"burst": 2}, "burst must be 1 unless arrivals are bursts, not 2"),
     ],
 )
 def test_bad_times_are_refused(settings, message):

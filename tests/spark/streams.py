@@ -149,7 +149,6 @@ def native() -> dict[str, Any]:
         "vwap": aggs.vwap("x", "w"),
         "distinct": aggs.distinct("v"),
         "approx": aggs.distinct("v", exact=False),
-        "top": aggs.top_k("v", 3),
         "list": aggs.collect("v"),
         "set": aggs.collect_set("s"),
     }
@@ -185,9 +184,6 @@ PLAIN: dict[str, Callable[[], Column]] = {
     ),
     "distinct": lambda: F.count_distinct("v"),
     "approx": lambda: F.approx_count_distinct("v", 0.05),
-    "top": lambda: F.expr(
-        "if(count(v) > 0, slice(sort_array(collect_list(v), false), 1, 3), null)"  # 4.1 has no k
-    ),
     "list": lambda: F.collect_list("v"),
     "set": lambda: F.collect_set("s"),
     "var": lambda: F.variance("v"),

@@ -54,11 +54,9 @@ def test_types_come_back_as_they_were(spark: Any) -> None:
     assert from_arrow_schema(to_arrow_schema(narrow)) == narrow
 
 
-@pytest.mark.parametrize(
-    "kind", [T.VariantType(), T.GeometryType(4326), T.GeographyType(4326), T.GeometryType("ANY")]
-)
-def test_types_that_arrow_writes_as_structs_come_back(kind: Any) -> None:
-    assert from_arrow_type(to_arrow_type(T.ArrayType(kind))) == T.ArrayType(kind)
+def test_a_variant_that_arrow_writes_as_a_struct_comes_back() -> None:
+    kind = T.ArrayType(T.VariantType())
+    assert from_arrow_type(to_arrow_type(kind)) == kind
 
 
 @pytest.mark.parametrize(
@@ -84,5 +82,7 @@ def test_other_types_of_arrow_become_the_nearest(arrow: Any, spark_type: Any) ->
 def test_types_that_one_side_lacks_are_named() -> None:
     with pytest.raises(NoArrowType, match="interval year to month"):
         to_arrow_type(T.YearMonthIntervalType())
+    with pytest.raises(NoArrowType, match="geometry"):
+        to_arrow_type(T.GeometryType(4326))
     with pytest.raises(NoArrowType, match="uint8"):
         from_arrow_type(pa.uint8())

@@ -15,7 +15,7 @@ from skewless.spark import KeyProcessor, process
 pytestmark = pytest.mark.spark
 
 #: The names of the package that are described where they are used.
-WITHOUT = {"KeyPlan", "KeyedRecords", "Update", "Window"}
+WITHOUT = {"JoinPlan", "KeyPlan", "KeyedRecords", "Update", "Window"}
 WITHOUT |= {"check_processor", "observed_hot_keys", "session"}
 VERBS = sorted({*skewless.spark.__all__} - WITHOUT)
 

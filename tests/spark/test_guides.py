@@ -42,7 +42,7 @@ def spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         "tutorial",
         "keyed-state-reference",
         "reference/spark",
-        *slow(["guides/straggler", "guides/write-an-aggregator"]),
+        *slow(["applications", "guides/straggler", "guides/write-an-aggregator"]),
     ],
 )
 def test_a_guide_runs_from_its_beginning_to_its_end(spark: Any, page: str, tmp_path: Path) -> None:
@@ -94,9 +94,3 @@ def test_the_page_of_chosen_keys_counts_every_click(spark: Any, tmp_path: Path) 
     clicks = spark.range(300).select((F.col("id") % 7).alias("user"))
     names = {"route": skewless.spark.route, "aggregate": skewless.spark.aggregate, "aggs": aggs}
     run_page("docs/chosen-keys.md", tmp_path, clicks=clicks, **names)
-
-
-def test_the_page_of_applications_computes_prices(spark: Any, tmp_path: Path) -> None:
-    rows = [("a", 1.0, 2), ("a", 4.0, 1)]
-    trades = spark.createDataFrame(rows, "ticker string, paid double, amount int")
-    run_page("docs/applications.md", tmp_path, trades=trades)

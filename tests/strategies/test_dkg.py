@@ -25,7 +25,6 @@ parameters = st.fixed_dictionaries(
         "theta": st.sampled_from([0.25, 1.0, 4.0]),
         "epsilon": st.sampled_from([0.25, 0.5]),
         "buckets": st.integers(1, 3),
-        "relearn": st.booleans(),
     }
 )
 
@@ -66,10 +65,7 @@ def test_it_equals_its_oracle(windows, n_workers, seed, parameters, rests):
 
 @pytest.mark.parametrize("parameters", [{}, {"theta": 0.1, "buckets": 5}])
 def test_it_equals_its_oracle_on_long_windows(parameters):
-    strategy, oracle = (
-        DKG(relearn=True, **parameters),
-        DKGReference(16, 3, relearn=True, **parameters),
-    )
+    strategy, oracle = DKG(**parameters), DKGReference(16, 3, **parameters)
     state = strategy.start(16, 3)
     for window in np.array_split(drifting(12_000), 3):
         keys, counts = np.unique(window, return_counts=True)
@@ -102,15 +98,14 @@ def test_before_it_has_learned_it_is_a_hash():
     np.testing.assert_array_equal(routed(DKG(buckets=1), keys, 16, 3), routed(Hash(), keys, 16, 3))
 
 
-def test_the_plan_stays_unless_it_is_to_be_learned_again():
+def test_the_plan_stays():
     loads = {key: float(100 // key) for key in range(1, 50)}
     other = {key: float(key) for key in range(1, 50)}
-    for relearn, moves_again in ((False, False), (True, True)):
-        strategy = DKG(relearn=relearn)
-        state, first = strategy.rebalance(report_of(loads), strategy.start(4, 1))
-        assert first.keys.size > 0
-        _, second = strategy.rebalance(report_of(other), state)
-        assert (second.keys.size > 0) == moves_again
+    strategy = DKG()
+    state, first = strategy.rebalance(report_of(loads), strategy.start(4, 1))
+    assert first.keys.size > 0
+    _, second = strategy.rebalance(report_of(other), state)
+    assert second.keys.size == 0
 
 
 @pytest.mark.slow
@@ -127,9 +122,7 @@ def test_it_balances_what_hashing_does_not():
 
 
 @needs_a_long_stream
-@pytest.mark.parametrize(
-    "case", [DKG(), DKG(relearn=True), DKG(relearn=True, theta=0.05, buckets=1)], ids=repr
-)
+@pytest.mark.parametrize("case", [DKG(), DKG(theta=0.05, buckets=1)], ids=repr)
 def test_it_keeps_the_contract(case):
     assert "moves_are_complete_and_true" in check_strategy(case)
 

@@ -25,7 +25,7 @@ SMALL: tuple[Any, ...] = (
     FluctuatingZipf(z=1.0, n_keys=200, n_records=1_000, interval=90, n_workers=4),
     Alternating(z=1.5, n_keys=1_000, n_records=1_000, period=130),
     ShiftingZipf(n_keys=1_000, n_records=1_000, period=130),
-    PerSource(exponents=(0.0, 1.5, 1.0), n_keys=1_000, n_records=1_000, overlap=0.5),
+    PerSource(exponents=(0.0, 1.5, 1.0), n_keys=1_000, n_records=1_000),
     Burst(n_keys=1_000, n_records=1_000, period=100, duration=30),
 )
 

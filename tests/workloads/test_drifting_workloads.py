@@ -59,23 +59,16 @@ def test_shifting_gives_each_period_its_own_hot_key_and_exponent() -> None:
 
 
 @pytest.mark.parametrize("heavy_hitters", ["different", "same"])
-@pytest.mark.parametrize("overlap", [0.0, 0.25, 1.0])
-def test_per_source_is_its_distributions_in_turn(heavy_hitters: str, overlap: float) -> None:
+def test_per_source_is_its_distributions_in_turn(heavy_hitters: str) -> None:
     exponents, n_keys = (0.0, 1.5, 1.0), 60
-    stream = PerSource(exponents, n_keys, N, heavy_hitters, overlap)  # type: ignore[arg-type]
+    stream = PerSource(exponents, n_keys, N, heavy_hitters)  # type: ignore[arg-type]
     streams = [plain(z, n_keys, 4) for z in exponents]
     expected = []
     for i in range(N):
         j = i % 3
         offset = j * 20 if heavy_hitters == "different" else 0
-        inside = (streams[j][i] - 1 + offset) % n_keys
-        expected.append(round(j * (1 - overlap) * n_keys) + 1 + inside)
+        expected.append(1 + (streams[j][i] - 1 + offset) % n_keys)
     assert whole(stream, 4).tolist() == expected
-
-
-def test_per_source_without_overlap_shares_no_key() -> None:
-    keys = whole(PerSource((1.0, 1.0), 100, 10_000, overlap=0.0), 1)
-    assert not set(keys[::2].tolist()) & set(keys[1::2].tolist())
 
 
 @given(period=st.integers(1, 300), data=st.data())

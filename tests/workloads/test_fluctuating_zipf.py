@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import fluctuation
-from skewless import registry
 from skewless.kernels.hashing import draw
 from skewless.keys import hash_keys
 from skewless.strategies import MinMig, MinTable, Mixed, MixedBruteForce, Readj, Simple
@@ -120,14 +119,6 @@ def test_the_first_interval_is_plain_zipf_and_later_ones_are_not() -> None:
 def test_owners_are_the_homes_of_all_strategies_with_a_table(strategy: AnyStrategy) -> None:
     stream = FluctuatingZipf(n_keys=300, n_records=0, n_workers=7)
     homes = np.empty(300, np.int32)
-    strategy.route(hash_keys(np.arange(1, 301)), strategy.start(7, seed=4), homes)
-    assert np.array_equal(stream.start(4).owners, homes)
-
-
-@pytest.mark.parametrize("name", ["hash", "dkg"])
-def test_owners_can_be_those_of_another_strategy(name: str) -> None:
-    stream = FluctuatingZipf(n_keys=300, n_records=0, n_workers=7, owners=name)
-    strategy, homes = registry.make(name), np.empty(300, np.int32)
     strategy.route(hash_keys(np.arange(1, 301)), strategy.start(7, seed=4), homes)
     assert np.array_equal(stream.start(4).owners, homes)
 

@@ -100,11 +100,11 @@ def test_any_delimiter_keeps_columns_apart(tmp_path: Path, delimiter: str, betwe
 
 def test_a_delimiter_that_is_none_or_of_no_csv_is_refused(tmp_path: Path, parquet: str) -> None:
     (tmp_path / "a.csv").write_text("key\na\n")
-    (tmp_path / "a.txt").write_text("key")
+    (tmp_path / "a.jsonl").write_text('{"key": 1}')
     for wrong in ("", ";;", "é", '"', "\n", "\0"):
         with pytest.raises(ValueError, match=r"^trace: delimiter must be one ASCII character"):
             Trace(path=str(tmp_path / "a.csv"), delimiter=wrong)
-    for other in (parquet, str(tmp_path / "a.txt")):
+    for other in (parquet, str(tmp_path / "a.jsonl")):
         with pytest.raises(ValueError, match=r"^trace: delimiter goes with CSV files, and"):
             Trace(path=other, delimiter=";")
         with pytest.raises(ValueError, match=r"^trace: delimiter goes with CSV files, and"):
@@ -119,34 +119,11 @@ def test_json_keys_have_the_types_of_json(tmp_path: Path) -> None:
     assert keys_of(Trace(path=str(path), key=("at",))) == hash_keys(times).tolist()
 
 
-def test_words_of_plain_text_are_records(tmp_path: Path) -> None:
-    path = tmp_path / "trace.txt"
-    path.write_text("  to be\tor\nnot  żółć be \n")
-    assert (
-        keys_of(Trace(path=str(path)))
-        == hash_keys(["to", "be", "or", "not", "żółć", "be"]).tolist()
-    )
-
-
-@pytest.mark.parametrize("end", ["", "\n"])
-@pytest.mark.parametrize("block", [1, 2, 5, 1_000])
-def test_words_are_whole_across_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str
-) -> None:
-    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", block)
-    path = tmp_path / "trace.txt"
-    path.write_text("to be or  not\n\nto bé" + end)
-    assert (
-        keys_of(Trace(path=str(path))) == hash_keys(["to", "be", "or", "not", "to", "bé"]).tolist()
-    )
-
-
-@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz", ".txt.gz"])
+@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz"])
 def test_compressed_files_are_read(tmp_path: Path, suffix: str) -> None:
     content = {
         ".csv.gz": "key\na\nb\n",
         ".jsonl.gz": json_lines([{"key": "a"}, {"key": "b"}]),
-        ".txt.gz": "a b",
     }[suffix]
     path = tmp_path / f"trace{suffix}"
     path.write_bytes(gzip.compress(content.encode()))
@@ -204,9 +181,6 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, parquet: str) -
         Trace(path=parquet, weight="other")
     with pytest.raises(ValueError, match="has no column 'w'; it has other, key, number"):
         Trace(path=parquet, weight="w")
-    (tmp_path / "a.txt").write_text("a b")
-    with pytest.raises(ValueError, match="weight must be None where the file is a text, not 'w'"):
-        Trace(path=str(tmp_path / "a.txt"), weight="w")
 
 
 @pytest.mark.parametrize(
@@ -225,8 +199,8 @@ def test_a_weight_that_is_no_number_is_refused_wherever_it_is(
 
 
 def test_an_empty_trace_has_no_chunks(tmp_path: Path) -> None:
-    (tmp_path / "trace.txt").touch()
-    assert list(Trace(path=str(tmp_path / "trace.txt")).chunks(0)) == []
+    (tmp_path / "trace.csv").write_text("key\n")
+    assert list(Trace(path=str(tmp_path / "trace.csv")).chunks(0)) == []
 
 
 def test_a_missing_file_is_refused_at_once(tmp_path: Path) -> None:
@@ -254,10 +228,10 @@ def test_text_formats_name_their_columns_too(tmp_path: Path, name: str, content:
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.dat"
-    path.write_text("a b a")
-    with pytest.raises(ValueError, match=r"csv, jsonl, parquet, text: that of 'trace.dat' is"):
+    path.write_text("key\na\nb\na\n")
+    with pytest.raises(ValueError, match=r"csv, jsonl, parquet: that of 'trace.dat' is"):
         Trace(path=str(path))
-    assert len(keys_of(Trace(path=str(path), format="text"))) == 3
+    assert len(keys_of(Trace(path=str(path), format="csv"))) == 3
     with pytest.raises(ValueError, match=r"trace: format must be one of .*, not 'xml'"):
         Trace(path=str(path), format="xml")  # type: ignore[arg-type]
 
@@ -280,7 +254,7 @@ def test_settings_that_make_no_sense_are_refused(parquet: str) -> None:
 
 @needs_a_long_stream
 @pytest.mark.parametrize(
-    "suffix", [".parquet", ".csv", pytest.param(".jsonl", marks=pytest.mark.slow), ".txt"]
+    "suffix", [".parquet", ".csv", pytest.param(".jsonl", marks=pytest.mark.slow)]
 )
 def test_memory_does_not_grow_with_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -294,8 +268,6 @@ def test_memory_does_not_grow_with_the_file(
             pa.parquet.write_table(table, path, row_group_size=5_000)
         elif suffix == ".csv":
             pa.csv.write_csv(table, path)
-        elif suffix == ".txt":
-            path.write_text(" ".join(table["key"].to_pylist()))
         else:
             path.write_text(json_lines(table.to_pylist()))
         del table

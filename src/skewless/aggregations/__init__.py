@@ -21,7 +21,6 @@ from skewless.aggregations.collecting import (
     Distinct,
     Max,
     Min,
-    TopK,
     distinct,
 )
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
@@ -31,13 +30,13 @@ from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
 from skewless.plumbing.broken_laws import LawBroken
 
 # The classes under the names that a query spells.
-collect, collect_set, count, top_k = Collect, CollectSet, Count, TopK
+collect, collect_set, count = Collect, CollectSet, Count
 max, mean, min, sum = Max, Mean, Min, Sum
 stddev, variance, vwap = Stddev, Variance, WeightedMean
 
 __all__ = ["LAWS", "Aggregation", "Aggregator", "ApproxDistinct", "Collect", "CollectSet", "Count"]
 __all__ += ["Distinct", "Groups", "LawBroken", "Max", "Mean", "Min", "PerColumn", "PerKey"]
-__all__ += ["Reducing", "Stddev", "Sum", "TopK", "Variance", "VectorAggregator", "WeightedMean"]
+__all__ += ["Reducing", "Stddev", "Sum", "Variance", "VectorAggregator", "WeightedMean"]
 __all__ += ["check_aggregator", "collect", "collect_set", "count", "distinct", "distinct_pairs"]
 __all__ += ["group", "is_reducer", "max", "mean", "min", "parse_fields", "parse_type", "reducing"]
-__all__ += ["stddev", "sum", "top_k", "variance", "vwap"]
+__all__ += ["stddev", "sum", "variance", "vwap"]

@@ -1,4 +1,4 @@
-"""Values that are kept: the smallest, the largest, the k largest, the distinct ones, or all."""
+"""Values that are kept: the smallest, the largest, the distinct ones, or all."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from skewless.aggregations.aggregation import OfColumn
 from skewless.aggregations.columns import (
     exploded,
-    in_order,
     list_lengths,
-    list_of,
     lists,
-    one_zero_one_nan,
-    plain,
     plain_type,
     without_nulls,
 )
@@ -29,9 +23,6 @@ from skewless.aggregations.sums import count_rows
 from skewless.arrays import Ints
 from skewless.parameters import check_types, require
 from skewless.plumbing.arguments import shown
-
-#: The longest array that Spark can hold.
-_LARGEST_K = (1 << 31) - 1
 
 
 def _ordered_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
@@ -90,7 +81,7 @@ class _Lists(OfColumn):
     """Keeps a list of values per group."""
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        return [list_of(input_types[0])]
+        return [pa.list_(plain_type(input_types[0]))]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         return [self._kept(*without_nulls(columns[0], codes), n_groups)]
@@ -101,45 +92,6 @@ class _Lists(OfColumn):
     def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
         """Return what is kept of the values of each group, none of them null."""
         return lists(values, codes, n_groups)
-
-
-@dataclass(frozen=True)
-class TopK(_Lists):
-    """The `k` largest of the values that are not null, largest first; fewer where there are fewer.
-
-    Null where there are none, as for `Max`. Equal values each count. NaN is above every number,
-    −0.0 is 0.0. State: the list.
-    """
-
-    k: int
-
-    def __post_init__(self) -> None:
-        """Refuse a `k` that keeps nothing."""
-        is_count = isinstance(self.k, int) and not isinstance(self.k, bool)
-        allowed = is_count and 1 <= self.k <= _LARGEST_K
-        require(self, "k", allowed, f"an integer of at least 1 and at most {_LARGEST_K:,}")
-        super().__post_init__()
-
-    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return the type of the list."""
-        return [list_of(_ordered_type(self, self.column, input_types[0]))]
-
-    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        """Return the lists that are not empty."""
-        column = plain(states[0])
-        nothing = list_lengths(column) == 0
-        return pc.if_else(pa.array(nothing), pa.scalar(None, column.type), column)
-
-    def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
-        _ordered_type(self, self.column, values.type)
-        if pt.is_floating(values.type):
-            values = one_zero_one_nan(values)
-        order = np.argsort(~order_keys(values), kind="stable")  # reversed without overflow
-        order = order[in_order(codes[order])]
-        n_values = count_rows(codes, n_groups)
-        begins = np.cumsum(n_values) - n_values
-        place = np.arange(order.size) - begins[codes[order]]  # 0 for a group's largest
-        return lists(values, codes, n_groups, order[place < self.k])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Words
+from skewless.arrays import Floats, Ints
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -21,43 +21,21 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     """
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
-    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    if pt.is_string_view(kind):
-        return pa.large_string()
-    if pt.is_binary_view(kind):
-        return pa.large_binary()
-    if pt.is_decimal32(kind) or pt.is_decimal64(kind):
-        return pa.decimal128(kind.precision, kind.scale)
-    if pt.is_list_view(kind):
-        return pa.list_(kind.value_field)
-    if pt.is_large_list_view(kind):
-        return pa.large_list(kind.value_field)
-    return kind
+    return plain_type(kind.value_type) if pt.is_dictionary(kind) else kind
 
 
 def plain(column: Any) -> Any:
-    """Return `column` as one array of a type that every Arrow function knows.
-
-    Dictionaries, runs, views and extension types are other encodings of the same values.
-    """
+    """Return `column` as one array; dictionaries and extension types become their values."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
+    if isinstance(column.type, pa.BaseExtensionType):
         return plain(column.storage)
-    if pt.is_dictionary(kind):
-        return plain(column.dictionary_decode())
-    if pt.is_run_end_encoded(kind):
-        return plain(pc.run_end_decode(column))
-    wanted = plain_type(kind)
-    return column if wanted == kind else column.cast(wanted)
+    return plain(column.dictionary_decode()) if pt.is_dictionary(column.type) else column
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Return whether values of this type are lists of any Arrow layout; a map is not one."""
-    tests = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
-    return any(test(kind) for test in (*tests, pt.is_list_view, pt.is_large_list_view))
+    return any(test(kind) for test in (pt.is_list, pt.is_large_list, pt.is_fixed_size_list))
 
 
 def bitmap_of(column: Any) -> Any:
@@ -92,12 +70,7 @@ def with_nulls(values: Any, is_null: Any, kind: pa.DataType) -> Any:
     return pa.array(values, kind, mask=is_null if is_null.any() else None)
 
 
-def list_of(element: pa.DataType) -> pa.DataType:
-    """Return the type of the lists that `lists` makes of elements of this type."""
-    return pa.list_(plain_type(element))
-
-
-#: Fewer rows are sorted at once: packing them would take longer.
+#: Fewer rows are sorted at once: a table would take longer.
 _FEW_ROWS = 1 << 10
 _WORD_BITS = 64
 
@@ -113,52 +86,26 @@ def in_order(*columns: NDArray[Any]) -> Ints:
     n_rows = columns[0].size
     if n_rows < _FEW_ROWS:
         return np.lexsort(columns[::-1])
-    # numpy sorts words several times as fast as it sorts stably. So each row becomes one word: its
-    # values, or their ranks where the values have too many bits, and its number.
-    words, width = np.zeros(n_rows, np.uint64), 0
-    for column in columns:
-        part, n_bits = _narrow(column)
-        if width + n_bits > _WORD_BITS:
-            words, width = _dense(words)
-        if width + n_bits > _WORD_BITS:
-            part, n_bits = _dense(part)
-        # A shift by all bits is not defined.
-        words = (words << np.uint64(n_bits)) | part if width else part
-        width += n_bits
-    row_bits = (n_rows - 1).bit_length()
-    if width + row_bits > _WORD_BITS:
-        words, _ = _dense(words)
-    words = (words << np.uint64(row_bits)) | np.arange(n_rows, dtype=np.uint64)
-    words.sort()
-    rows: Ints = (words & np.uint64((1 << row_bits) - 1)).view(np.int64)
+    row_bits = n_rows.bit_length()
+    low, high = int(columns[0].min()), int(columns[0].max())
+    if len(columns) == 1 and low >= 0 and high.bit_length() + row_bits <= _WORD_BITS:
+        # numpy sorts words several times as fast as it sorts stably: here a value and its row.
+        words = columns[0].astype(np.uint64) << np.uint64(row_bits)
+        words |= np.arange(n_rows, dtype=np.uint64)
+        words.sort()
+        rows: Ints = (words & np.uint64((1 << row_bits) - 1)).view(np.int64)
+        return rows
+    names = [str(number) for number in range(len(columns))]
+    keys: Any = [(name, "ascending") for name in names]
+    table = pa.table([pa.array(column) for column in columns], names=names)
+    rows = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
     return rows
 
 
-def _narrow(column: NDArray[Any]) -> tuple[Words, int]:
-    """Return numbers in the same order from 0 on, and how many bits they have."""
-    if column.dtype != np.uint64:
-        column = column.astype(np.int64, copy=False)
-    low = int(column.min())
-    part = column.view(np.uint64) - np.uint64(low % (1 << _WORD_BITS))  # wraps around
-    return part, (int(column.max()) - low).bit_length()
-
-
-def _dense(words: Words) -> tuple[Words, int]:
-    """Return the rank of each word among the different ones, and how many bits ranks have."""
-    order = np.argsort(words)
-    found = words[order]
-    ranks = np.zeros(words.size, np.uint64)
-    np.cumsum(found[1:] != found[:-1], out=ranks[1:], dtype=np.uint64)
-    n_bits = int(ranks[-1]).bit_length()
-    found[order] = ranks
-    return found, n_bits
-
-
-def lists(values: Any, codes: Ints, n_groups: int, order: Ints | None = None) -> Any:
-    """Return one list per group with its values; `order` sorts the records by group."""
-    if order is None and not (codes[1:] >= codes[:-1]).all():
+def lists(values: Any, codes: Ints, n_groups: int) -> Any:
+    """Return one list per group with its values."""
+    if not (codes[1:] >= codes[:-1]).all():
         order = in_order(codes)
-    if order is not None:
         values, codes = values.take(pa.array(order)), codes[order]
     offsets = np.zeros(n_groups + 1, np.int64)
     np.cumsum(np.bincount(codes, minlength=n_groups), out=offsets[1:])

@@ -23,10 +23,7 @@ from skewless.aggregations.columns import (
 )
 from skewless.arrays import Floats, Ints
 
-_HALF = np.int64(32)
-_LOW = np.int64(0xFFFFFFFF)
-_LIMIT = np.int64(1 << 31)  # of the highest 32 bits, which carry the sign
-_MAX_DIGITS = 38
+_MAX_DIGITS, _INT64_DIGITS = 38, 19
 _SUM_DIGITS = 10  # what Spark adds to the digits of a sum of decimals
 _MEAN_DIGITS = 4  # and to the digits and the scale of a mean
 
@@ -55,90 +52,42 @@ def sum_floats(values: Floats, codes: Ints, n_groups: int) -> Floats:
     return np.bincount(codes, values, minlength=n_groups).astype(np.float64, copy=False)
 
 
-def sum_integers(values: Ints, codes: Ints, n_groups: int) -> tuple[Ints, Ints]:
-    """Return the sum of each group, and the groups whose sum does not fit 64 bits.
+def exact_sums(values: Any, codes: Ints, n_groups: int) -> Any:
+    """Return the sums of decimals without nulls, with more digits; null for a group without values.
 
-    >>> sums, too_large = sum_integers(np.array([2**62, 2**62, 5]), np.array([0, 0, 1]), 2)
-    >>> sums.tolist()[1], too_large.tolist()
-    (5, [0])
+    >>> exact_sums(pa.array([99, 1]).cast(pa.decimal128(19, 0)), np.array([1, 1]), 2).to_pylist()
+    [None, Decimal('100')]
     """
-    sums = np.zeros(n_groups, np.int64)
-    if values.size == 0:
-        return sums, np.zeros(0, np.int64)
-    largest = max(abs(int(values.max())), abs(int(values.min())))
-    if largest * values.size < 1 << 63:
-        np.add.at(sums, codes, values)
-        return sums, np.zeros(0, np.int64)
-    high, low = _carried([values & _LOW, values >> _HALF], codes, n_groups)[::-1]
-    too_large = np.flatnonzero((high < -_LIMIT) | (high >= _LIMIT))
-    high[too_large] = 0
-    return (high << _HALF) | low, too_large
-
-
-def sum_decimals(column: Any, codes: Ints, n_groups: int, kind: pa.DataType) -> tuple[Any, Ints]:
-    """Return the sum of each group as decimals of type `kind`, and the groups that do not fit.
-
-    `column` is decimal128 of the same scale, without nulls.
-    """
-    words = np.frombuffer(column.buffers()[1] or b"", np.uint32).reshape(-1, 4)
-    words = words[column.offset : column.offset + len(column)]
-    parts = [words[:, 0], words[:, 1], words[:, 2], words[:, 3].view(np.int32)]
-    limbs = _carried([part.astype(np.int64) for part in parts], codes, n_groups)
-    bound = 10**kind.precision
-    # Floats find the few sums near the bound, whole numbers decide.
-    size = sum(limb.astype(np.float64) * 2.0 ** (32 * i) for i, limb in enumerate(limbs))
-    suspects = np.flatnonzero(np.abs(size) > 0.99 * bound)
-    exact = (sum(int(limb[g]) << (32 * i) for i, limb in enumerate(limbs)) for g in suspects)
-    fits = np.array([-bound < total < bound for total in exact], np.bool_)
-    too_large = suspects[~fits]
-    out = np.empty((n_groups, 4), np.uint32)
-    for i, limb in enumerate(limbs):
-        limb[too_large] = 0
-        out[:, i] = (limb & _LOW).astype(np.uint32)
-    return pa.Array.from_buffers(kind, n_groups, [None, pa.py_buffer(out)]), too_large
-
-
-def _carried(limbs: list[Ints], codes: Ints, n_groups: int) -> list[Ints]:
-    """Return the sums per group of numbers of 32-bit limbs, lowest first, carries done.
-
-    Limbs below 2³² of fewer than 2³¹ records sum to less than 2⁶³, so nothing is lost on the way;
-    the highest limb is signed and may come out with more than 32 bits.
-    """
-    sums = []
-    carry = np.zeros(n_groups, np.int64)
-    for limb in limbs:
-        total = carry.copy()
-        np.add.at(total, codes, limb)
-        carry = total >> _HALF
-        sums.append(total & _LOW)
-    sums[-1] = total
-    return sums
+    digits, scale = values.type.precision, values.type.scale
+    # A sum of 2³¹ numbers, the most of an array, has at most ten digits more.
+    is_narrow = digits + _SUM_DIGITS <= _MAX_DIGITS
+    wide = pa.decimal128(_MAX_DIGITS, scale) if is_narrow else pa.decimal256(76, scale)
+    rows = pa.table({"code": codes, "value": values.cast(wide)})
+    found = rows.group_by("code", use_threads=False).aggregate([("value", "sum")])
+    places = pc.index_in(pa.array(np.arange(n_groups)), found.column("code"))
+    return found.column("value_sum").combine_chunks().take(places)
 
 
 def added(owner: Aggregation, column: Any, codes: Ints, n_groups: int, kind: pa.DataType) -> Any:
     """Return the sum of each group as `kind`, null for a group without values."""
-    name = owner.inputs[0] if owner.inputs else "count"
     values, codes = without_nulls(column, codes)
     is_null = count_rows(codes, n_groups) == 0
     if pt.is_floating(kind):
         return with_nulls(sum_floats(as_floats(values), codes, n_groups), is_null, kind)
-    if pt.is_integer(kind):
-        try:
+    try:
+        if pt.is_integer(kind):
             whole = values.cast(kind).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid as error:  # an unsigned number of 2⁶³ or more
-            raise OverflowError(f"{owner!r}: column {name!r}: {error}") from error
-        sums, too_large = sum_integers(whole, codes, n_groups)
-        result = with_nulls(sums, is_null, kind)
-    else:
-        wide = values.cast(pa.decimal128(_MAX_DIGITS, kind.scale))
-        sums, too_large = sum_decimals(wide, codes, n_groups, kind)
-        result = pc.if_else(pa.array(is_null), pa.scalar(None, kind), sums)
-    if too_large.size:
-        raise OverflowError(
-            f"{owner!r}: the sum of column {name!r} does not fit {kind} "
-            f"in {too_large.size} of {n_groups} groups, the first of them group {too_large[0]}"
-        )
-    return result
+            largest = max(abs(int(whole.max())), abs(int(whole.min()))) if whole.size else 0
+            if largest * whole.size < 1 << 63:
+                sums = np.zeros(n_groups, np.int64)
+                np.add.at(sums, codes, whole)
+                return with_nulls(sums, is_null, kind)
+            values = pa.array(whole).cast(pa.decimal128(_INT64_DIGITS, 0))
+        return exact_sums(values, codes, n_groups).cast(kind)
+    except pa.ArrowInvalid as error:
+        name = owner.inputs[0] if owner.inputs else "count"
+        text = f"{owner!r}: the sum of column {name!r} does not fit {kind}: {error}"
+        raise OverflowError(text) from error
 
 
 class _Summed(Aggregation):

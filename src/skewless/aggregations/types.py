@@ -19,18 +19,13 @@ _SIMPLE = {
     **{"double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "void": pa.null()},
     **{"boolean": pa.bool_(), "date": pa.date32(), "timestamp_ntz": pa.timestamp("us")},
 }
-_DECIMALS = ("decimal", "dec", "numeric")
-#: Types with a number behind them that Arrow does not keep.
-_LENGTHS = {**dict.fromkeys(("char", "character", "varchar"), pa.string()), "time": pa.time64("ns")}
-_DAY_TIMES = ("day", "hour", "minute", "second")
-#: Types that Spark has but Arrow lacks, or that no aggregation can hold.
-_REFUSED = {
-    "variant": "a variant has no Arrow type of its own",
-    "geometry": "Arrow has no type for it",
-    "geography": "Arrow has no type for it",
+#: Types with an ending, as Spark writes them in a schema: `time(6)`, `interval day to second`.
+_ENDING = {
+    "time": (pa.time64("ns"), r"[(]|[0-9]|[)]"),
+    "interval": (pa.duration("us"), "(?i)day|hour|minute|second|to"),
 }
-_KNOWN = (*_SIMPLE, *_DECIMALS, *_LENGTHS, "interval", "array", "map", "struct", *_REFUSED)
-_TOKEN = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
+_KNOWN = (*_SIMPLE, *_ENDING, "decimal", "array", "map", "struct")
+_TOKEN = re.compile(r"`(?:[^`]|``)+`|\w+|\S")
 _MAX_DIGITS = 38
 
 
@@ -50,7 +45,7 @@ def parse_type(text: str | pa.DataType) -> pa.DataType:
         raise ValueError(f"a type must be a text such as 'array<double>', not {text!r}")
     reader = _Reader(text)
     kind = reader.type()
-    if reader.token is not None:
+    if reader.token:
         raise reader.error(f"unexpected {reader.token!r} after the end of the type")
     return kind
 
@@ -81,11 +76,11 @@ def widens(before: pa.DataType, now: pa.DataType) -> bool:
 def parse_fields(text: str | pa.DataType) -> list[pa.Field]:
     """Return the fields that Spark's DDL `text` means, as a table's schema or as a struct.
 
-    >>> parse_fields("n bigint, total: double NOT NULL COMMENT 'of all'")
+    >>> parse_fields("n bigint, total: double NOT NULL")
     [pyarrow.Field<n: int64>, pyarrow.Field<total: double>]
     """
     if isinstance(text, str) and not re.match(r"\s*struct\s*<", text, re.IGNORECASE):
-        return _Reader(text).fields(end=None)
+        return _Reader(text).fields(end="")
     kind = parse_type(text)
     if not pt.is_struct(kind):
         raise ValueError(f"must be fields such as 'n bigint, total double', not {text!r}")
@@ -93,61 +88,54 @@ def parse_fields(text: str | pa.DataType) -> list[pa.Field]:
 
 
 class _Reader:
-    """Reads one token after the other; `token` is the next one, None at the end."""
+    """Reads one token after the other; `token` is the next one, empty at the end."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        found = _TOKEN.finditer(text)
-        self.tokens = [*((match.start(), match[0]) for match in found), (len(text), None)]
+        found = [(match.start(), match[0]) for match in _TOKEN.finditer(text)]
+        self.tokens = [*found, (len(text), "")]
         self.place = 0
 
     @property
-    def token(self) -> str | None:
+    def token(self) -> str:
         return self.tokens[self.place][1]
 
     def error(self, what: str) -> ValueError:
         return ValueError(f"type {self.text!r}, position {self.tokens[self.place][0]}: {what}")
 
-    def advance(self) -> str | None:
-        """Step to the next token and return the one before it."""
-        before = self.token
-        if before is not None:
-            self.place += 1
-        return before
-
     def accept(self, token: str) -> bool:
         """Step over a token, in any case, if it is the next one; return whether it was."""
-        if self.token is None or self.token.lower() != token:
-            return False
-        self.advance()
-        return True
+        is_next = self.token.lower() == token
+        self.place += is_next
+        return is_next
 
     def expect(self, token: str) -> None:
         if not self.accept(token):
-            found = "the end" if self.token is None else repr(self.token)
+            found = repr(self.token) if self.token else "the end"
             raise self.error(f"expected {token!r}, found {found}")
 
+    def matching(self, pattern: str, what: str) -> str:
+        """Step over a token that must match; return it."""
+        token = self.token
+        if not re.fullmatch(pattern, token, re.DOTALL):
+            raise self.error(f"expected {what}")
+        self.place += 1
+        return token
+
     def type(self) -> pa.DataType:
-        if self.token is None or not re.fullmatch(r"\w+", self.token):
-            raise self.error("expected a type")
         name = self.token.lower()
-        if name not in _KNOWN:
+        if re.fullmatch(r"\w+", name) and name not in _KNOWN:
             raise self.error(nearest(name, _KNOWN, "type"))
-        self.advance()
+        self.matching(r"\w+", "a type")
         if name in _SIMPLE:
             return _SIMPLE[name]
-        if name in _REFUSED:
-            raise self.error(f"{name!r} cannot be used here: {_REFUSED[name]}")
-        if name in _DECIMALS:
+        if name == "decimal":
             return self.decimal()
-        if name in _LENGTHS:
-            if name != "time" or self.token == "(":  # digits of a second, which may be left out
-                self.expect("(")
-                self.number()
-                self.expect(")")
-            return _LENGTHS[name]
-        if name == "interval":
-            return self.interval()
+        if name in _ENDING:
+            kind, ending = _ENDING[name]
+            while re.fullmatch(ending, self.token):
+                self.place += 1
+            return kind
         self.expect("<")
         if name == "array":
             kind = pa.list_(self.type())
@@ -173,43 +161,21 @@ class _Reader:
             )
         return pa.decimal128(precision, scale)
 
-    def interval(self) -> pa.DataType:
-        """Read the units of a span of days and times; Arrow has no type for months and years."""
-        units = [self.advance()]
-        if self.accept("to"):
-            units.append(self.advance())
-        if any((unit or "").lower() not in _DAY_TIMES for unit in units):
-            raise self.error(f"an interval goes by {', '.join(_DAY_TIMES)} here")
-        return pa.duration("us")
-
     def number(self) -> int:
-        if self.token is None or not re.fullmatch(r"[0-9]+", self.token):
-            raise self.error("expected a whole number")
-        return int(self.advance() or "")
+        return int(self.matching(r"[0-9]+", "a whole number"))
 
-    def fields(self, end: str | None = ">") -> list[pa.Field]:
+    def fields(self, end: str = ">") -> list[pa.Field]:
         fields: list[pa.Field] = []
         while self.token != end:
             if fields:
                 self.expect(",")
-            if self.token is None or not re.fullmatch(r"\w+|`.+`", self.token, re.DOTALL):
-                raise self.error("expected the name of a field")
-            name = self.token
+            name = self.matching(r"\w+|`.+`", "the name of a field")
             if name.startswith("`"):
                 name = name[1:-1].replace("``", "`")
             if any(field.name == name for field in fields):
                 raise self.error(f"field {name!r} occurs twice")
-            self.advance()
             self.accept(":")
             fields.append(pa.field(name, self.type()))
-            self.remarks()
+            if self.accept("not"):  # it means nothing for a column of states
+                self.expect("null")
         return fields
-
-    def remarks(self) -> None:
-        """Skip NOT NULL and COMMENT '…', which mean nothing for a column of states."""
-        if self.accept("not") and not self.accept("null"):
-            raise self.error("expected NULL after NOT")
-        if self.accept("comment"):
-            if self.token is None or not re.fullmatch(r"(['\"]).*\1", self.token, re.DOTALL):
-                raise self.error("expected a text in quotes after COMMENT")
-            self.advance()

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skewless.aggregations import Count
-from skewless.apps.computation import write_stream
-from skewless.apps.records.generated import SCHEMA
+from skewless.apps.drifting_words import SCHEMA
 from skewless.arrays import Ints
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
@@ -29,6 +29,7 @@ from skewless.spark.ledger.ledger import Ledger
 N_FILES = 4
 #: How long a window is, and how late a record may be.
 WINDOW_LENGTH = "60 seconds"
+_LOOK_EVERY_S = 0.1
 _OF_A_BATCH = ("batch", "records", "imbalance", "replication")
 
 
@@ -94,10 +95,19 @@ class MainJob:
             ledger=str(folder / "ledger"),
             mode="update",
         )
-        results = str(folder / "results")
-        checkpoint = str(folder / "checkpoint")
-        query = write_stream(counted, "update", results, checkpoint, progress, "batch")
-        updates = spark.read.parquet(results)
+        results = folder / "results"
+
+        def write(rows: DataFrame, batch: int) -> None:
+            rows.write.mode("overwrite").parquet(str(results / f"batch={batch}"))
+            progress(batch + 1)
+
+        query = finish(
+            counted.writeStream.outputMode("update")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .foreachBatch(write)
+            .trigger(availableNow=True)
+        )
+        updates = spark.read.parquet(str(results))
         # The last row of a window and a word counts.
         latest = updates.groupBy(WINDOW, "word").agg(F.max_by("n", "batch").alias("n"))
         return JobRun(strategy, tuple(self._batches(query, folder / "ledger")), _sorted(latest))
@@ -154,6 +164,20 @@ class JobRun:
                 for took, balance in self.batches
             ],
         }
+
+
+def finish(writer: DataStreamWriter) -> StreamingQuery:
+    """Start the query and wait until it has ended; an interrupt stops it."""
+    query = writer.start()
+    try:
+        # Sleep here, because an interrupt inside a call to Java breaks the connection.
+        while query.isActive:
+            time.sleep(_LOOK_EVERY_S)
+        query.awaitTermination()  # raises what went wrong
+    finally:
+        if query.isActive:
+            query.stop()
+    return query
 
 
 def _sorted(counted: DataFrame) -> pa.Table:

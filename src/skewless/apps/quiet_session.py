@@ -10,15 +10,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from skewless.spark import session
-from skewless.spark.records import first_line, first_line_of
-
-#: How many causes of an exception are followed: they may form a cycle.
-_MOST_CAUSES = 20
+from skewless.spark.records import first_line
 
 
 class SparkFailed(RuntimeError):  # noqa: N818 - it is read as a sentence
@@ -58,12 +55,10 @@ def quiet_session(
     logging.disable(logging.ERROR)
     try:
         yield spark
-    except PySparkException as error:
-        raise SparkFailed(f"Spark refused: {first_line(error)}") from error
-    except Py4JJavaError as error:  # an error of Java that PySpark has no name for
-        raise SparkFailed(f"Spark failed: {_java_reason(error)}") from error
-    except Py4JError as error:  # Java has ended
-        raise SparkFailed(f"Spark failed: {first_line(error)}") from error
+    except (PySparkException, Py4JError) as error:  # such as of Java that has ended
+        java = getattr(error, "java_exception", None)  # Py4J's own first line names no reason
+        reason = first_line(error if java is None else RuntimeError(java.toString()))
+        raise SparkFailed(f"Spark failed: {reason}") from error
     finally:
         # If Java has ended, there is nothing to stop.
         with contextlib.suppress(Py4JError, ConnectionError):
@@ -85,16 +80,3 @@ def _said_to(path: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-def _java_reason(error: Py4JJavaError) -> str:
-    """Return the message of a Java exception, and that of its first cause if it differs."""
-    exception = error.java_exception
-    reason = first_line_of(exception.getMessage() or exception.toString(), "an error of Java")
-    for _ in range(_MOST_CAUSES):
-        cause = exception.getCause()
-        if cause is None:
-            break
-        exception = cause
-    first = first_line_of(exception.getMessage() or exception.toString(), reason)
-    return reason if first in reason else f"{reason}: {first}"

@@ -1,11 +1,10 @@
-"""The command line: `skewless demo`, `run`, `dashboard`, `diagnose`, `simulate` and more."""
+"""The command line: `skewless demo`, `dashboard`, `diagnose`, `simulate` and more."""
 
 from __future__ import annotations
 
 # Each module adds its commands to the application.
-from skewless.cli import compiling, demo, listing, live, simulating, tuning  # noqa: F401
+from skewless.cli import compiling, demo, listing, live, simulating  # noqa: F401
 from skewless.cli.application import app
-from skewless.cli.applications import commands  # noqa: F401
 from skewless.cli.diagnosing import keys, logs  # noqa: F401
 
 __all__ = ["app", "main"]

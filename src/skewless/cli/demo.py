@@ -10,7 +10,6 @@ from rich.table import Table
 from skewless.cli import reading
 from skewless.cli.application import (
     app,
-    needing_bokeh,
     refusing_bad_input,
     require_spark,
     scratch_folder,
@@ -29,7 +28,6 @@ _LONGEST_US = 60_000_000
 
 @app.command()
 def demo(
-    out: Path = option(Path("out/demo.html"), "The file for the page with the plots."),
     strategy: str = option("hash,shuffle,cascade-ahead", "Strategies, separated by commas."),
     workers: int = option(8, "Number of workers and of Spark task slots."),
     records: str = option("4e5", "Number of words, e.g. 1e6."),
@@ -46,15 +44,11 @@ def demo(
 ) -> None:
     """Score drifting words on Spark by hash, round-robin and cascade-ahead.
 
-    The output is a table and a page of plots. The results are compared with plain Spark's.
-    `shuffle` is round-robin.
+    The results are compared with plain Spark's. `shuffle` is round-robin.
     """
-    with needing_bokeh():
-        from skewless.dashboard.comparison import equality, job_document
-        from skewless.dashboard.page_style import write_document
     require_spark()
+    from skewless.apps.drifting_words import N_PERIODS, write_words
     from skewless.apps.main_job import N_FILES, WINDOW_LENGTH, MainJob
-    from skewless.apps.records.generated import N_PERIODS, write_generated
 
     with refusing_bad_input():
         names = [one.name for one in reading.strategies(strategy, {})]
@@ -64,7 +58,6 @@ def demo(
         whole(batches, "--batches", least=1, most=_MOST_BATCHES)
         n_records = reading.count(records, "--records", N_FILES * batches, _MOST_RECORDS)
         seed_number(seed, "--seed")
-        reading.file_to_write(out, "--out")
         logging = log_settings(event_log)
     about = (
         f"{n_records:,} words in {batches} micro-batches; the hot words change "
@@ -80,8 +73,8 @@ def demo(
         def step(text: str) -> None:
             bar.update(steps, description=text, advance=1)
 
-        shape = {"n_files": N_FILES, "seconds": 360, "seed": seed}
-        write_generated("words", scratch / "words", n_records, n_batches=batches, **shape)
+        shape = {"n_files": N_FILES, "seed": seed}
+        write_words(scratch / "words", n_records, n_batches=batches, **shape)
         step("starting Spark")
         with spark_session(
             f"local[{workers}]",
@@ -94,7 +87,7 @@ def demo(
             step("counting with plain Spark")
             truth = job.plain(spark)
             step("warming up")
-            write_generated("words", scratch / "few", N_FILES * 100, n_batches=1, **shape)
+            write_words(scratch / "few", N_FILES * 100, n_batches=1, **shape)
             # Otherwise the first strategy would pay for the warm-up of Java.
             MainJob(scratch / "few", workers).stream(spark, names[0], scratch / "warm")
             runs = []
@@ -111,7 +104,6 @@ def demo(
                 )
                 bar.update(task, visible=False)
     summaries = [run.summary(truth) for run in runs]
-    write_document(job_document(summaries, about), out)
     if as_json:
         for summary in summaries:
             print_json(summary)
@@ -119,7 +111,7 @@ def demo(
         console().print(job_table(summaries))
         if len(summaries) > 1:
             print(f"\n{comparison(summaries)}")
-        print(f"\n{equality(summaries)}\nThe plots: {out}")
+        print(f"\n{equality(summaries)}")
         if event_log is not None:
             print(f"Spark's log of the job: skewless diagnose log {event_log}")
     if any(summary["differences"] for summary in summaries):
@@ -158,6 +150,19 @@ def comparison(summaries: list[dict[str, Any]]) -> str:
         for other in others
     ]
     return f"{last['strategy']} processed {' and '.join(ratios)}."
+
+
+def equality(summaries: list[dict[str, Any]]) -> str:
+    """Return the sentence that says whether the results are those of plain Spark.
+
+    >>> equality([{"strategy": "hash", "rows": 7, "differences": 0}])
+    "All results equal plain Spark's, record for record: 7 rows."
+    """
+    wrong = [run for run in summaries if run["differences"]]
+    if wrong:
+        counts = ", ".join(f"{run['strategy']}: {run['differences']:,} rows" for run in wrong)
+        return f"NOT EQUAL to plain Spark's result: {counts} differ."
+    return f"All results equal plain Spark's, record for record: {summaries[0]['rows']:,} rows."
 
 
 def job_table(summaries: list[dict[str, Any]]) -> Table:

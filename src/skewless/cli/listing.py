@@ -11,6 +11,7 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json
+from skewless.plumbing.arguments import shown
 
 #: Tampered states to try: enough to find an index that is not checked.
 _TAMPERED = 60
@@ -77,7 +78,9 @@ def check(
 
     with refusing_bad_input():
         settings = reading.pairs(set_ or [], "--set")
-        subject = reading.one_strategy(strategy, settings, "STRATEGY")
+        subject, *others = reading.strategies(strategy, settings)
+        if others:
+            raise ValueError(f"STRATEGY takes one strategy, not {shown(strategy)}")
     try:
         passed = check_strategy(subject)
     except CheckFailed as error:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import sys
 import tempfile
-import time
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,28 +56,12 @@ def dashboard(
             write_live_page(history.as_dict(), once)
             print(f"The page: {once}")
             return
-        with (
-            serving(history, port) as address,
-            contextlib.suppress(KeyboardInterrupt),
-            tempfile.TemporaryDirectory(prefix="skewless-") as folder,
-        ):
-            if not no_browser:
-                # Every user of the machine can read the browser's command line, so the browser gets
-                # a private page that leads on to the address.
-                page = Path(folder, "live-page.html")
-                write_private(page, f'<meta http-equiv="refresh" content="0; url={address}">\n')
-                webbrowser.open(page.as_uri())
-            while True:
-                time.sleep(1.0)
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_serve(history, port, opens=not no_browser))
 
 
-@contextlib.contextmanager
-def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Iterator[str]:
-    """Serve the live page of a history, and print its address; yield that address.
-
-    With `beside_results`, the address goes to standard error, because results go to standard
-    output.
-    """
+async def _serve(history: Any, port: int, *, opens: bool) -> None:
+    """Serve the live page of a history, print its address, and open it in a browser if asked to."""
     from skewless.dashboard.live_server import live_page
 
     def look() -> dict[str, Any]:
@@ -87,7 +69,13 @@ def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Ite
         found: dict[str, Any] = history.as_dict()
         return found
 
-    with live_page(look, port) as page:
-        where = sys.stderr if beside_results else sys.stdout
-        print(f"The live page: {page.address}", file=where, flush=True)
-        yield page.address
+    with tempfile.TemporaryDirectory(prefix="skewless-") as folder:
+        async with live_page(look, port) as address:
+            print(f"The live page: {address}", flush=True)
+            if opens:
+                # Every user of the machine can read the browser's command line, so the browser gets
+                # a private page that leads on to the address.
+                page = Path(folder, "live-page.html")
+                write_private(page, f'<meta http-equiv="refresh" content="0; url={address}">\n')
+                await asyncio.to_thread(webbrowser.open, page.as_uri())
+            await asyncio.Event().wait()

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from skewless.strategy import AnyStrategy
 
 #: The help of options that several commands have.
-INPUT = "A file or folder: Parquet, CSV, JSON lines or text."
-FORMAT = "parquet, csv, jsonl or text; auto uses the file name."
+INPUT = "A file or folder: Parquet, CSV or JSON lines."
+FORMAT = "parquet, csv or jsonl; auto uses the file name."
 DELIMITER = (
     r"The character between the columns of CSV files, like ';' or '\t'; auto: a comma, and a tab "
     "for .tsv."
@@ -79,7 +79,7 @@ OF_INPUT = {
 }
 #: The same for messages of the simulator.
 _OF_SIMULATOR = {
-    **{f"{name}:": f"--{name}:" for name in ("timing", "event", "sync", "slides", "forwarding")},
+    **{f"{name}:": f"--{name}:" for name in ("timing", "event", "sync")},
     **{"events:": "--event:", "capacities": "--capacities", "n_sources": "--sources"},
     **{"n_workers": "--workers", "trace: path": "--trace", "trace: key": "--key"},
     **{"trace: weight": "--weight", "trace: limit": "--limit", "format ": "--with format "},
@@ -163,21 +163,13 @@ def sync(text: str, n_sources: int) -> Sync | None:
     settings: dict[str, Any] = dict(pairs(text.split(","), "--sync"))
     if "interval" not in settings:
         raise ValueError(f"--sync needs interval=RECORDS, not {shown(text)}")
-    if "adaptive" not in settings and settings.keys() & {"shortest", "longest"}:
-        raise ValueError("--sync: shortest and longest go with adaptive=yes")
+    if "adaptive" not in settings and "shortest" in settings:
+        raise ValueError("--sync: shortest goes with adaptive=yes")
     if "/" in settings.get("delay", ""):
         settings["delay"] = settings["delay"].split("/")
     found = parameters.make(Sync, settings)
     found.delays(n_sources)
     return found
-
-
-def one_strategy(name: str, settings: dict[str, str], option: str) -> AnyStrategy:
-    """Return a strategy with these settings; refuse several."""
-    found = strategies(name, settings)
-    if len(found) != 1:
-        raise ValueError(f"{option} takes one strategy, not {shown(name)}")
-    return found[0]
 
 
 def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:

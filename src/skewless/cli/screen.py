@@ -28,7 +28,7 @@ def print_json(told: dict[str, Any]) -> None:
 def console() -> Console:
     """Return a console on standard output; a file or a pipe gets a fixed, large width."""
     # Names of columns, keys and operators may look like markup.
-    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 
 def number_table(*headings: str, left: str | None = None, **settings: Any) -> Table:
@@ -64,16 +64,3 @@ def small_bars(values: Sequence[float], fair: float, highest: float) -> str:
     n_steps = max(1, int(top * fair / highest)) if highest > 0 else 1
     heights = [round(n_steps * value / fair) if fair > 0 else 0 for value in values]
     return "".join(_BLOCKS[min(top, height)] for height in heights)
-
-
-def bytes_text(size: float) -> str:
-    """Return a size as people read it.
-
-    >>> bytes_text(2048)
-    '2 KiB'
-    """
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

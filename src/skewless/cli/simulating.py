@@ -12,11 +12,11 @@ import typer
 from rich.table import Table
 
 from skewless.cli import reading
-from skewless.cli.application import app, needing_bokeh, refusing_bad_input
-from skewless.cli.option import option, shared, taking
-from skewless.cli.screen import AsJson, bytes_text, console, number_table, print_json, progress_bar
+from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.option import option
+from skewless.cli.screen import AsJson, console, number_table, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
-from skewless.plumbing.text_tables import seconds_text
+from skewless.plumbing.text_tables import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from skewless.arrays import Floats
@@ -28,21 +28,14 @@ if TYPE_CHECKING:
 class StreamOptions:
     """What to route without Spark: a trace, a named workload, or plain Zipf."""
 
-    zipf: float | None = shared(None, "Exponent of the Zipf distribution.")
-    keys: str | None = shared(None, "Number of keys, e.g. 1e5.")
-    records: str | None = shared(None, "Number of records, e.g. 1e6.")
-    workload: str | None = shared(None, "A workload by name; see `skewless workloads`.")
-    with_: list[str] | None = shared(None, "Set a workload parameter: name=value.", "--with")
-    trace: Path | None = shared(
-        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
-    )
-    key: str | None = shared(None, "The trace's key column(s).")
-    limit: str | None = shared(None, "Read at most this many records of the trace.")
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """The parameters of the workload that --with sets."""
-        return reading.pairs(self.with_ or [], "--with")
+    zipf: float | None
+    keys: str | None
+    records: str | None
+    workload: str | None
+    settings: dict[str, str]  # parameters of the workload
+    trace: Path | None
+    key: str | None
+    limit: str | None
 
     def naming(self) -> contextlib.AbstractContextManager[None]:
         """Make errors and warnings about the workload name options."""
@@ -69,8 +62,9 @@ class StreamOptions:
                 raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
             n_records = given.pop("n_records", None)
             given.setdefault("limit", n_records)
-            key = self.key or _words(self.trace, settings)
-            return workloads.make("trace", path=str(self.trace), key=key, **given, **settings)
+            if not self.key:
+                raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
+            return workloads.make("trace", path=str(self.trace), key=self.key, **given, **settings)
         if self.key is not None or "weight" in given or "limit" in given:
             raise ValueError("--key, --weight and --limit go with --trace FILE")
         if self.workload == "trace":
@@ -80,16 +74,6 @@ class StreamOptions:
                 "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
             )
         return workloads.make(self.workload or "zipf", **given, **settings)
-
-
-def _words(trace: Path, settings: dict[str, str]) -> str:
-    """Return the key of a plain text, which has no columns; raise ValueError for other files."""
-    from skewless.workloads.trace import columns_of
-
-    given = (settings.get(name, "auto") for name in ("format", "delimiter"))
-    if columns_of(str(trace), *given):
-        raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
-    return "word"
 
 
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
@@ -113,9 +97,7 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
 
 
 @app.command("simulate")
-@taking(StreamOptions)
 def simulate_command(
-    given: StreamOptions,
     strategy: str = option(..., reading.STRATEGIES),
     workers: str = option("16", "Number of workers; several: 16,32."),
     sources: str = option("1", "Number of sources; record i goes to source i mod that number."),
@@ -136,38 +118,41 @@ def simulate_command(
         None, "Give the run a clock: name=value, such as service=1e-4."
     ),
     event: list[str] | None = option(
-        None,
-        "speed|stop|leave|fail|join@RECORD:worker=NUMBER[,value=X]; for fail, "
-        "queued=replayed (if not given) or queued=lost.",
+        None, "speed|leave|join@RECORD:worker=NUMBER[,value=CAPACITY]"
     ),
-    slides: str = option(
-        "1", "Slides per window, for overlapping windows; --window is then one slide."
-    ),
-    forwarding: bool = option(
-        False, "Count which results need no merging (dalton).", "--forwarding"
-    ),
-    windows: Path | None = option(
-        None, "Write a row per window to this Parquet file; its folder is created."
-    ),
-    page: Path | None = option(None, "Write a page that compares the runs to this file."),
+    windows: bool = option(False, "With --json: the metrics of each window, too.", "--windows"),
+    zipf: float | None = option(None, "Exponent of the Zipf distribution."),
+    keys: str | None = option(None, "Number of keys, e.g. 1e5."),
+    records: str | None = option(None, "Number of records, e.g. 1e6."),
+    workload: str | None = option(None, "A workload by name; see `skewless workloads`."),
+    with_: list[str] | None = option(None, "Set a workload parameter: name=value.", "--with"),
+    trace: Path | None = option(None, "A file: Parquet, CSV or JSON lines."),
+    key: str | None = option(None, "The trace's key column(s)."),
+    limit: str | None = option(None, "Read at most this many records of the trace."),
     as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
-    if page is not None:
-        with needing_bokeh():
-            from skewless.dashboard.comparison import comparison_document
-            from skewless.dashboard.page_style import write_document
     import numpy as np
 
     from skewless import parameters
-    from skewless.simulator import Cluster, Measuring, Timing, simulate
-    from skewless.simulator.run import write_windows
-    from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES, Membership
+    from skewless.simulator import Cluster, Timing, simulate
+    from skewless.simulator.starting import MOST_SOURCES, Membership
     from skewless.simulator.timed.timing import require_events
     from skewless.strategy import Merges, Rescales
 
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
+        with_pairs = reading.pairs(with_ or [], "--with")
+    given = StreamOptions(
+        zipf=zipf,
+        keys=keys,
+        records=records,
+        workload=workload,
+        settings=with_pairs,
+        trace=trace,
+        key=key,
+        limit=limit,
+    )
     with refusing_bad_input(), given.naming():
         stream = given.stream(weight)
         n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
@@ -179,18 +164,7 @@ def simulate_command(
             raise ValueError("--horizon: none of the chosen strategies balances over intervals")
         if together is not None and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
-        if forwarding and not any(hasattr(one, "forwards") for one in chosen):
-            raise ValueError(
-                "--forwarding: none of the chosen strategies reports what needs merging"
-            )
         clock = parameters.make(Timing, reading.pairs(timing, "--timing")) if timing else None
-        n_slides = reading.count(slides, "--slides", least=1, most=MOST_SLIDES)
-        merged = [one.name for one in chosen if not forwarding or not hasattr(one, "forwards")]
-        if n_slides > 1 and (clock is None or not clock.merge) and merged:
-            raise ValueError(
-                "--slides: windows can overlap where --timing has merge, or with --forwarding by "
-                f"strategies that report what needs merging, not with {', '.join(merged)}"
-            )
         happens = reading.events(event or [])
         cells = [
             (one, n, _speeds(capacities, n))
@@ -199,11 +173,9 @@ def simulate_command(
         ]
         for one, n, speeds in cells:  # refuse impossible events before any run
             known = np.ones(n) if speeds is None else speeds
-            occurring = require_events(happens, n, stream.n_records)
-            Membership(one, known, occurring).require_clock(clock)
-        for path, name in ((windows, "--windows"), (page, "--page")):
-            if path is not None:
-                reading.file_to_write(path, name)
+            Membership(one, known, require_events(happens, n, stream.n_records))
+        if windows and not as_json:
+            raise ValueError("--windows: give --json, too")
         unaware = [o.name for o in chosen if not isinstance(o, Rescales) or o.traits.ignores_speeds]
         if capacities is not None and unaware:
             typer.echo(f"--capacities: {', '.join(unaware)} treat all workers alike", err=True)
@@ -227,26 +199,15 @@ def simulate_command(
                     horizon=records_per_interval,
                     sync=together if together is not None and isinstance(one, Merges) else 0,
                     cluster=Cluster(speeds, happens),
-                    measuring=Measuring(
-                        slides=n_slides,
-                        forwarding=forwarding and hasattr(one, "forwards"),
-                        keep_loads=windows is not None,
-                    ),
                     timing=clock,
                     progress=lambda done, task=task: bar.update(task, completed=done),  # type: ignore[misc]
                 )
             runs.append(run)
             bar.update(task, visible=False)
             if as_json:
-                print_json(run.summary())
-    if windows is not None:
-        write_windows(runs, windows)
-    if page is not None:
-        write_document(comparison_document(runs), page)
+                print_json(run.summary() | (run.by_window() if windows else {}))
     if not as_json:
         console().print(comparison_table(runs))
-        if page is not None:
-            print(f"\nThe page: {page}")
 
 
 #: The columns of the table for people, by their headings.
@@ -261,7 +222,6 @@ _COLUMNS = {
     "state": "{state}",
 }
 _TIMED = {"records / s": "{throughput:,.0f}", "latency": "{latency}", "99 %": "{p99}"}
-_FAILED = {"lost": "{lost:,}", "replayed": "{replayed:,}"}
 
 
 def comparison_table(runs: list[Run]) -> Table:
@@ -277,8 +237,6 @@ def comparison_table(runs: list[Run]) -> Table:
     columns = dict(_COLUMNS)
     if "throughput" in first:
         columns |= _TIMED
-        if any(row[name] for row in rows for name in _FAILED):
-            columns |= _FAILED
     table = number_table("strategy", *columns, left="strategy", title=title, title_justify="left")
     for row in rows:
         about = "" if row["replication_exact"] else "≈"

@@ -1,6 +1,6 @@
 """The pages of `skewless diagnose`, self-contained and from plain data.
 
-One is about the keys of a stream: skew, drift, and what helps. The other is about a replayed
+One is about the keys of a stream: skew, and what helps. The other is about a replayed
 application: when each stage ran.
 """
 
@@ -12,17 +12,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from bokeh.document import Document
 from bokeh.models import ColumnDataSource, LogTicker, NumeralTickFormatter, Range1d
 
 from skewless.dashboard import figures
 from skewless.dashboard.page_style import (
     BLUE,
-    GREEN,
     GREY,
     RED,
     Section,
     Sign,
-    document,
+    frame,
     write_document,
 )
 
@@ -41,7 +41,7 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
 
     `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
-    roots = (ways_table, skew_curve, heaviest_bars, drift_bars)
+    roots = (ways_table, skew_curve, heaviest_bars)
     basis = "Predicted from all records. Few workers per key and a load near 1 are best."
     if report["n_simulated"] < report["n_records"]:
         basis = f"Predicted from the first {report['n_simulated']:,} records."
@@ -49,10 +49,10 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
         Section("ways", "What each way of partitioning would do", basis, is_wide=True),
         Section("curve", "Share of the records by rank of the key", "Logarithmic axes.", _FAIR),
         Section("heaviest", "The heaviest keys", "Point at a bar for its key.", _FAIR),
-        Section("drift", "Drift", "How many of the heaviest keys change.", is_wide=True),
     )
     cards = [(card, root(report)) for card, root in zip(sections, roots, strict=True)]
-    write_document(document("skewless: keys", _heading(report, source), cards), path)
+    doc = frame(Document(), "skewless: keys", _heading(report, source), cards)
+    write_document(doc, path)
 
 
 def skew_curve(report: Report) -> Any:
@@ -77,27 +77,15 @@ def heaviest_bars(report: Report) -> Any:
     shares = [share for _, share in report["top_keys"]][:_LISTED]
     keys = report["top_key_texts"][: len(shares)]
     fair = 1 / report["n_workers"]
-    plot = figures.bar_plot(
-        *("heaviest", "rank of the key", "share of the records"),
-        {"place": list(range(1, len(shares) + 1)), "share": shares, "key": keys},
-        [("key", "@key"), ("share", "@share{0.00%}")],
-        level=fair,
-        y_range=(0.0, 1.08 * max([fair, *shares])),
-    )
+    heights = (0.0, 1.08 * max([fair, *shares]))
+    titles = "rank of the key", "share of the records"
+    plot = figures.canvas("heaviest", *titles, y_range=heights)
+    columns = {"rank": list(range(1, len(shares) + 1)), "share": shares, "key": keys}
+    bars = figures.add_bars(plot, ColumnDataSource(columns), "rank", "share", BLUE)
+    figures.add_level(plot, fair)
+    figures.add_tips(plot, [("key", "@key"), ("share", "@share{0.00%}")], [bars])
     figures.short_numbers(plot.yaxis, "0.[00]%")
     return plot
-
-
-def drift_bars(report: Report) -> Any:
-    """Describe the drift of the heaviest keys from one tenth of the stream to the next."""
-    drifts = list(report["drifts"])
-    return figures.bar_plot(
-        *("drift", "tenth of the stream, against the one before", "0: none, 1: all"),
-        {"tenth": [2 + n for n in range(len(drifts))], "changed": drifts},
-        [("changed", "@changed{0%}")],
-        height=200,
-        y_range=(0.0, 1.0),
-    )
 
 
 def ways_table(report: Report) -> Any:
@@ -121,7 +109,8 @@ def _heading(report: Report, source: str) -> str:
         f"<h1>skewless: the keys of {escape(source)}</h1>"
         f"<p>{report['n_records']:,} records, {report['n_keys']:,} keys, "
         f"{report['n_workers']} workers; {report['n_above_fair_share']} keys above the fair share "
-        f"of one worker.</p><p><b>{advice}</b></p>"
+        f"of one worker; drift {report['drift']:.2f} (0: the heavy keys stay the same, 1: all "
+        f"change).</p><p><b>{advice}</b></p>"
     )
 
 
@@ -131,46 +120,35 @@ def write_replay_page(replays: Sequence[Replayed], name: str, path: Path) -> Non
     `name` is that of the application: text, not HTML. All timelines have the same scale.
     """
     longest = 1.02 * max(0.001, *(one["seconds"] for one in replays))
-    found = (("stage", BLUE), ("with a straggler", RED), ("the same with even tasks", GREEN))
-    legend = tuple(Sign(text, colour, "box") for text, colour in found)
+    legend = Sign("stage", BLUE, "box"), Sign("with a straggler", RED, "box")
     cards = []
     heading = f"<h1>skewless: {escape(name)}, replayed</h1>"
     for one in replays:
-        skewed = any(stage["balanced_seconds"] is not None for stage in one["stages"])
-        for balanced in (False, True) if skewed else (False,):
-            root = f"slots-{one['slots']}{'-balanced' * balanced}"
-            seconds = one["balanced_seconds" if balanced else "seconds"]
-            title = f"{one['slots']} slots{', without stragglers' * balanced}: {seconds:.1f} s"
-            section = Section(root, title, "From submission to end.", legend, is_wide=True)
-            cards.append((section, timeline(one, longest, root, balanced=balanced)))
+        root, title = f"slots-{one['slots']}", f"{one['slots']} slots: {one['seconds']:.1f} s"
+        section = Section(root, title, "From submission to end.", legend, is_wide=True)
+        cards.append((section, timeline(one, longest, root)))
         measured = one.get("measured_seconds")
         logged = "" if measured is None else f"; the log has {measured:.1f} s"
         heading += (
             f"<p>{one['slots']} slots: {one['seconds']:.1f} s{logged}; without stragglers "
             f"{one['balanced_seconds']:.1f} s.</p>"
         )
-    write_document(document("skewless: replay", heading, cards), path)
+    write_document(frame(Document(), "skewless: replay", heading, cards), path)
 
 
-def timeline(replay: Replayed, longest: float, root: str, *, balanced: bool = False) -> Any:
+def timeline(replay: Replayed, longest: float, root: str) -> Any:
     """Return a bar for each stage from its beginning to its end, the first one on top."""
     stages = sorted(replay["stages"], key=lambda stage: -stage["seconds"])[:_MOST_STAGES]
     stages.sort(key=lambda stage: (stage["begin"], stage["stage"]))
-    begins = [stage["balanced_begin" if balanced else "begin"] for stage in stages]
-    evens = [stage["balanced_seconds"] for stage in stages]
-    lengths = [
-        float(even if balanced and even is not None else stage["seconds"])
-        for stage, even in zip(stages, evens, strict=True)
-    ]
     names = [f"{stage['stage']}.{stage['attempt']}" for stage in stages]
-    colour = GREEN if balanced else RED
     columns = {
         "stage": names,
-        "begin": begins,
-        "end": [begin + length for begin, length in zip(begins, lengths, strict=True)],
-        "seconds": lengths,
-        "colour": [BLUE if even is None else colour for even in evens],
-        **{column: [stage[column] for stage in stages] for column in ("tasks", "what")},
+        "end": [stage["begin"] + stage["seconds"] for stage in stages],
+        "colour": [BLUE if stage["balanced_seconds"] is None else RED for stage in stages],
+        **{
+            column: [stage[column] for stage in stages]
+            for column in ("begin", "seconds", "tasks", "what")
+        },
     }
     plot = figures.canvas(
         root,

@@ -18,11 +18,13 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from skewless.dashboard.page_style import BLUE, GREY, TEXT_STYLE
+from skewless.dashboard.page_style import GREY, TEXT_STYLE
 
 # For a light screen; the script of the page sets those of a dark one.
 _PALE, _LINE = "#5d636d", "#dfe2e7"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+#: The style of a limit.
+DASHED: dict[str, Any] = {"line_color": GREY, "line_dash": [6, 4], "line_width": 1.5}
 _AXIS = {
     **{f"{text}_text_color": _PALE for text in ("axis_label", "major_label")},
     **{f"{text}_text_font": _FONT for text in ("axis_label", "major_label")},
@@ -73,53 +75,20 @@ def short_numbers(axis: Any, form: str = "0.[0]a") -> None:
     axis.formatter = NumeralTickFormatter(format=form)
 
 
-def add_line(
-    plot: Any, source: ColumnDataSource, x: str, y: str, colour: str, *, dashed: bool = False
-) -> Any:
-    """Add a line with a dot at each value; a dashed one is a limit and has none."""
-    if dashed:
-        style = {"line_dash": [6, 4], "line_width": 1.5}
-        return plot.line(x, y, source=source, line_color=colour, **style)
+def add_line(plot: Any, source: ColumnDataSource, x: str, y: str, colour: str) -> Any:
+    """Add a line with a dot at each value."""
     plot.line(x, y, source=source, line_color=colour, line_width=2)
     return plot.scatter(x, y, source=source, size=5, color=colour)
 
 
-def add_bars(
-    plot: Any, source: ColumnDataSource, x: Any, top: str, colour: str, width: float = 0.8
-) -> Any:
+def add_bars(plot: Any, source: ColumnDataSource, x: str, top: str, colour: str) -> Any:
     """Add bars; `colour` is a colour, or the column that has the colours."""
-    return plot.vbar(x=x, top=top, width=width, source=source, fill_color=colour, line_color=None)
-
-
-def bar_plot(
-    name: str,
-    x: str,
-    y: str,
-    columns: dict[str, list[Any]],
-    tips: Sequence[tuple[str, str]],
-    *,
-    colour: str = BLUE,
-    level: float | None = None,
-    **settings: Any,
-) -> Any:
-    """Return a plot with a bar for each row: its place is the first column, its top the second.
-
-    `level` is where a dashed line crosses the plot.
-    """
-    plot = canvas(name, x, y, **settings)
-    place, top = list(columns)[:2]
-    bars = add_bars(plot, ColumnDataSource(columns), place, top, colour)
-    if level is not None:
-        add_level(plot, level)
-    add_tips(plot, tips, [bars])
-    return plot
+    return plot.vbar(x=x, top=top, width=0.8, source=source, fill_color=colour, line_color=None)
 
 
 def add_level(plot: Any, level: float) -> None:
     """Add a dashed line across the plot."""
-    plot.add_layout(
-        Span(location=level, dimension="width", line_color=GREY, line_dash=[6, 4], line_width=1.5)
-    )
+    plot.add_layout(Span(location=level, dimension="width", **DASHED))
 
 
 def add_tips(

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from skewless.plumbing.text_tables import seconds_text
+from skewless.plumbing.text_tables import bytes_text, number, seconds_text
 
 Record = Mapping[str, Any]
 
@@ -26,7 +27,7 @@ MOST_COLUMNS = 200
 _LISTED_WORKERS = 6
 _SERIES = (
     *("records", "imbalance", "seconds_imbalance", "cost_imbalance", "replication", "keys"),
-    *("keys_split", "seconds", "moves"),
+    *("seconds", "moves"),
 )
 
 
@@ -48,9 +49,6 @@ def series(history: Record) -> dict[str, list[float]]:
         batch["records"] / batch["seconds"] if batch["seconds"] else math.nan for batch in batches
     ]
     columns["tolerance"] = [_number(history["tolerance"])] * len(batches)
-    for name in ("state_bytes", "state_keys"):
-        held = [batch.get(name) for batch in batches]
-        columns[name] = [math.nan if one is None else float(sum(one)) for one in held]
     return columns
 
 
@@ -121,8 +119,8 @@ def heading(history: Record) -> str:
     return f"<h1>skewless: live balance</h1><p>{said or escape(history['place'])}</p>"
 
 
-def status(history: Record, now: float | None) -> str:
-    """Return one line about the query; `now` is None on a page that does not change."""
+def status(history: Record) -> str:
+    """Return one line about the query."""
     if history["problem"]:
         return _note(f"This cannot be read: {history['problem']}", "bad")
     if not history["known"]:
@@ -132,8 +130,9 @@ def status(history: Record, now: float | None) -> str:
     if not history["batches"]:
         return _note("The first micro-batch is running.")
     text = f"Last complete micro-batch: {history['batches'][-1]['batch']:,}"
-    if now is not None and history["ended"] is not None:
-        text += f", {ago(max(0.0, now - history['ended']))} ago"
+    if history["ended"] is not None:
+        ended = datetime.fromtimestamp(history["ended"]).astimezone()
+        text += f", at {ended:%Y-%m-%d %H:%M:%S %Z}"
     if history["running"] is not None:
         text += f"; micro-batch {history['running']:,} is not complete"
     return _note(f"{text}.")
@@ -144,16 +143,14 @@ def summary(history: Record) -> str:
     batch = last_with_records(history)
     if batch is None:
         return "<div class='tiles'></div>"
-    last = history["batches"].index(batch)
-    row = {name: values[last] for name, values in series(history).items()}
-    total = sum(one["records"] for one in history["batches"])
+    total, seconds = sum(one["records"] for one in history["batches"]), batch["seconds"]
     imbalance, tolerance = batch["imbalance"], history["tolerance"]
     allowed = tolerance is None or imbalance <= tolerance
     tiles = [
         _tile(f"{len(history['batches']):,}", "micro-batches shown"),
-        _tile(short(total), "records in them"),
-        _tile(short(row["records_per_second"]), "records per second"),
-        _tile(seconds_text(row["seconds"]), "for a micro-batch"),
+        _tile(number(total), "records in them"),
+        _tile(number(batch["records"] / seconds if seconds else None), "records per second"),
+        _tile(seconds_text(_number(seconds)), "for a micro-batch"),
         _tile(
             f"{imbalance:.3g}",
             "imbalance" if tolerance is None else f"imbalance (≤ {tolerance:.3g})",
@@ -165,10 +162,10 @@ def summary(history: Record) -> str:
         tiles.append(_tile(f"{about}{batch['replication']:.3f}", "replicas per key"))
     if history["keeps_state"]:
         n_moves = sum(one["moves"] or 0 for one in history["batches"])
-        tiles.append(_tile(short(n_moves), "keys moved"))
-        tiles.append(
-            _tile(bytes_text(row["state_bytes"]), f"state, {short(row['state_keys'])} keys")
-        )
+        tiles.append(_tile(number(n_moves), "keys moved"))
+        if batch["state_bytes"] is not None:
+            n_keys = number(sum(batch["state_keys"] or ()))
+            tiles.append(_tile(bytes_text(sum(batch["state_bytes"])), f"state, {n_keys} keys"))
     return f"<div class='tiles'>{''.join(tiles)}</div>"
 
 
@@ -212,43 +209,3 @@ def _tile(value: str, label: str, kind: str = "") -> str:
 
 def _note(text: str, kind: str = "") -> str:
     return f"<p class='note {kind}'>{escape(text)}</p>"
-
-
-def short(number: float) -> str:
-    """Return a number in few characters.
-
-    >>> short(1_234_567), short(12_345), short(987), short(float("nan"))
-    ('1.23 M', '12.3 k', '987', '–')
-    """
-    return _scaled(number, ("", " k", " M", " G"))
-
-
-def bytes_text(size: float) -> str:
-    """Return a size in a readable unit.
-
-    >>> bytes_text(2_500), bytes_text(17), bytes_text(float("nan"))
-    ('2.5 KB', '17 B', '–')
-    """
-    return _scaled(size, (" B", " KB", " MB", " GB", " TB"))
-
-
-def _scaled(number: float, units: Sequence[str]) -> str:
-    if not math.isfinite(number):
-        return "–"
-    for unit in units[:-1]:
-        if number < 1000:
-            return f"{number:.3g}{unit}"
-        number /= 1000
-    return f"{number:.3g}{units[-1]}"
-
-
-def ago(seconds: float) -> str:
-    """Write an age as text.
-
-    >>> ago(5.4), ago(130), ago(7300), ago(200_000)
-    ('5 s', '2 min', '2 h', '2 days')
-    """
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size or (seconds >= size and unit != "days"):
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

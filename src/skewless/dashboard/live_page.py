@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,17 +40,12 @@ RAMP = tuple(
 def write_live_page(history: Record, path: Path) -> None:
     """Write one page, with mode 0600; its JavaScript is inside, so it opens without a network."""
     doc = Document()
-    fill_document(doc, history, None)
+    fill_document(doc, history)
     write_document(doc, path)
 
 
-def fill_document(
-    doc: Document, history: Record, clock: Callable[[], float] | None = time.time
-) -> Callable[[Record], None]:
-    """Fill a document with the page of a history; return what brings it up to date.
-
-    Without a clock, the page does not say how long ago the last micro-batch was.
-    """
+def fill_document(doc: Document, history: Record) -> Callable[[Record], None]:
+    """Fill a document with the page of a history; return what brings it up to date."""
     sources = {name: ColumnDataSource(found) for name, found in _columns(history).items()}
     texts = {name: figures.text_root(name) for name in ("status", "summary", "hot_keys")}
     shown = history
@@ -63,7 +57,7 @@ def fill_document(
             for name, columns in _columns(history).items():
                 sources[name].data = columns
         # A text that has not changed is not sent again.
-        texts["status"].text = live_history.status(history, None if clock is None else clock())
+        texts["status"].text = live_history.status(history)
         texts["summary"].text = live_history.summary(history)
         texts["hot_keys"].text = live_history.hot_keys_text(history)
         # The cards of the page, and how long their legends are: another page must be loaded anew.
@@ -128,18 +122,10 @@ _PLOTS = {
         "1 means that no key is on two workers.",
         *("replication", "replicas per key", VIOLET, "{0.0000}", _KEYS),
     ),
-    "keys_split": _Plot(
-        "Split keys", "Keys on two workers or more.", "keys_split", "keys", ORANGE, "{0,0}"
-    ),
     "moves": _Plot(
         "Moves",
         "Keys whose state went to another worker.",
         *("moves", "keys moved", VIOLET, "{0,0}"),
-    ),
-    "state_total": _Plot(
-        "State over time",
-        "Bytes that all workers hold.",
-        *("state_bytes", "bytes", GREEN, "{0.00 d}"),
     ),
     "state": _Plot(
         "State per worker",
@@ -182,8 +168,7 @@ def sections_of(history: Record) -> list[Section]:
             tuple(lines),
         ),
     ]
-    kept = ("moves", "state_total", "state")
-    own = kept if history["keeps_state"] else ("replicas", "keys_split")
+    own = ("moves", "state") if history["keeps_state"] else ("replicas",)
     found += [_card(root) for root in ("throughput", "batch_time", *own)]
     said = "The heaviest keys of the last micro-batch, and the workers that have them."
     return [*found, Section("hot_keys", "Hot keys", said, is_wide=True)]
@@ -191,7 +176,7 @@ def sections_of(history: Record) -> list[Section]:
 
 def _card(root: str, *legend: Sign) -> Section:
     one = _PLOTS[root]
-    return Section(root, one.title, one.about, legend, is_wide=root == "state")
+    return Section(root, one.title, one.about, legend)
 
 
 def _has(history: Record, name: str) -> bool:
@@ -217,7 +202,7 @@ def _imbalance(source: Any) -> Any:
     figures.add_line(plot, source, "batch", "seconds_imbalance", VIOLET)
     figures.add_line(plot, source, "batch", "cost_imbalance", GREEN)
     line = figures.add_line(plot, source, "batch", "imbalance", BLUE)
-    figures.add_line(plot, source, "batch", "tolerance", GREY, dashed=True)
+    plot.line("batch", "tolerance", source=source, **figures.DASHED)
     tips = [
         (_BATCH, "@batch"),
         ("by records", "@imbalance{0.000}"),

@@ -17,7 +17,6 @@ from skewless.plumbing.private_files import write_private
 #: Distinguishable with colour-vision deficiencies, on white and on black.
 BLUE, ORANGE, GREEN = "#4b8bd4", "#e07b39", "#2f9e77"
 VIOLET, RED, GREY = "#9a6dd0", "#d9534f", "#8b919b"
-COLOURS = (BLUE, ORANGE, GREEN, VIOLET, "#c9a227", "#35a7b8")
 
 #: A browser refuses whatever does not come from the page or its server.
 POLICY = (
@@ -49,13 +48,6 @@ _HERE = Path(__file__).parent
 TEXT_STYLE = (_HERE / "texts.css").read_text(encoding="utf-8")
 
 
-def document(title: str, heading: str, cards: Sequence[tuple[Section, Any]]) -> Document:
-    """Return a page of cards, each a section and its root; `heading` is HTML."""
-    doc = Document()
-    frame(doc, title, heading, cards)
-    return doc
-
-
 def frame(
     doc: Document,
     title: str,
@@ -63,8 +55,8 @@ def frame(
     cards: Sequence[tuple[Section, Any]],
     above: Sequence[Any] = (),
     foot: str = "",
-) -> None:
-    """Give a document its page; `heading` is HTML, everything else is text.
+) -> Document:
+    """Give a document its page, and return it; `heading` is HTML, everything else is text.
 
     `above` are the roots above the cards; each card is a section and its root.
     """
@@ -82,6 +74,7 @@ def frame(
         mark=_mark,
         foot=foot,
     )
+    return doc
 
 
 def write_document(doc: Document, path: Path) -> None:

@@ -23,14 +23,10 @@ _LZ4_STORED, _LZ4_PACKED = 0x10, 0x20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 
 
-class CorruptError(ValueError):
-    """A compressed file does not have the form that Spark writes."""
-
-
 def decompressed(raw: IO[bytes], codec: str) -> Any:
     """Return the content of a file, decompressed; `codec` is how Spark names it.
 
-    Reading raises OSError where the file ends in the middle of a block, and CorruptError where it
+    Reading raises OSError where the file ends in the middle of a block, and ArrowInvalid where it
     is no such file. To close what is returned closes the file.
     """
     if codec in _BLOCKS:
@@ -65,7 +61,7 @@ def _read(raw: IO[bytes], size: int) -> bytes:
 
 def _checked(size: int) -> int:
     if not 0 <= size <= _LARGEST:
-        raise CorruptError(f"a block claims {size} bytes, and Spark writes at most {_LARGEST}")
+        raise pa.ArrowInvalid(f"a block claims {size} bytes, and Spark writes at most {_LARGEST}")
     return size
 
 
@@ -73,7 +69,7 @@ def _unpacked(codec: str, packed: bytes, size: int) -> bytes:
     try:
         found: bytes = pa.Codec(codec).decompress(packed, size, asbytes=True)
     except (OSError, pa.ArrowException):
-        raise CorruptError("a block cannot be decompressed") from None
+        raise pa.ArrowInvalid("a block cannot be decompressed") from None
     return found
 
 
@@ -82,7 +78,7 @@ def _lz4_blocks(raw: IO[bytes]) -> Iterator[bytes]:
         header = begin + _read(raw, _LZ4_HEADER.size - 1)
         magic, token, n_packed, n_unpacked, _ = _LZ4_HEADER.unpack(header)
         if magic != b"LZ4Block":
-            raise CorruptError("a block does not begin with LZ4Block")
+            raise pa.ArrowInvalid("a block does not begin with LZ4Block")
         packed = _read(raw, _checked(n_packed))
         method = token & 0xF0
         if method == _LZ4_STORED and n_packed == n_unpacked:
@@ -90,7 +86,7 @@ def _lz4_blocks(raw: IO[bytes]) -> Iterator[bytes]:
         elif method == _LZ4_PACKED:
             yield _unpacked("lz4_raw", packed, _checked(n_unpacked))
         else:
-            raise CorruptError(f"a block has an unknown method {method:#x}, or sizes that differ")
+            raise pa.ArrowInvalid(f"unknown method {method:#x}, or sizes that differ")
 
 
 def _snappy_blocks(raw: IO[bytes]) -> Iterator[bytes]:
@@ -101,7 +97,7 @@ def _snappy_blocks(raw: IO[bytes]) -> Iterator[bytes]:
         if is_header:
             has_header = _read(raw, 12)[:4] == _SNAPPY_MAGIC[4:]
         if not has_header:
-            raise CorruptError("it does not begin as Spark's snappy files do")
+            raise pa.ArrowInvalid("it does not begin as Spark's snappy files do")
         if not is_header:
             packed = _read(raw, _checked(int.from_bytes(begin, "big", signed=True)))
             yield _unpacked("snappy", packed, _checked(_snappy_size(packed)))
@@ -114,14 +110,14 @@ def _snappy_size(packed: bytes) -> int:
         size |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return size
-    raise CorruptError("a block does not begin with its size")
+    raise pa.ArrowInvalid("a block does not begin with its size")
 
 
 def _lzf_blocks(raw: IO[bytes]) -> Iterator[bytes]:
     while begin := raw.read(1):
         header = begin + _read(raw, 4)
         if header[:2] != b"ZV" or header[2] > 1:
-            raise CorruptError("a chunk does not begin with ZV")
+            raise pa.ArrowInvalid("a chunk does not begin with ZV")
         size = int.from_bytes(header[3:5], "big")
         if header[2] == 0:
             yield _read(raw, size)
@@ -145,13 +141,13 @@ def _unpacked_lzf(packed: bytes, size: int) -> bytes:
             length = (code >> 5) + 2 + (next(codes) if code >> 5 == 7 else 0)
             start = len(out) - ((code & 31) << 8) - next(codes) - 1
             if start < 0:
-                raise CorruptError("a chunk copies from before its beginning")
+                raise pa.ArrowInvalid("a chunk copies from before its beginning")
             part = out[start : start + length]  # shorter if the copy overlaps what it writes
             out += (part * -(-length // len(part)))[:length]
     except StopIteration:
-        raise CorruptError("a chunk ends in the middle of a copy") from None
+        raise pa.ArrowInvalid("a chunk ends in the middle of a copy") from None
     if len(out) != size:
-        raise CorruptError(f"a chunk claims {size} bytes and has {len(out)}")
+        raise pa.ArrowInvalid(f"a chunk claims {size} bytes and has {len(out)}")
     return bytes(out)
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from skewless.diagnosis.compression import CorruptError, decompressed
+from skewless.diagnosis.compression import decompressed
 from skewless.plumbing.arguments import printable, shown
 
 Event = dict[str, Any]
@@ -31,7 +31,7 @@ _ROLLED = re.compile(r"events_(\d+)_.+")
 #: How Spark names the log of one application: a folder of rolled files, or one file.
 _APPLICATION = re.compile(r"(eventlog_|app-|application_|local-|spark-).+")
 _UNFINISHED = ".inprogress"
-_COMPACTED = ".compact"  # after the codec; such a file leaves out events of ended jobs
+_COMPACTED = ".compact"  # such a file leaves out events of ended jobs
 #: Characters. The longest lines of Spark hold the text of a query's plan; a few MB are rare. Of
 #: empty lists alone, Python makes thirty times as many bytes.
 _LONGEST_LINE = 1 << 23
@@ -59,23 +59,16 @@ def log_files(path: str | Path) -> list[Path]:
     if not place.exists():
         raise LogError(f"there is no file or folder {name}")
     if place.is_file():
-        return [place]
+        return _not_compacted([place], name)
     if not place.is_dir():
         raise LogError(f"{name} is neither a file nor a folder")
     rolled = sorted(
         (int(match[1]), file) for file in place.iterdir() if (match := _ROLLED.match(file.name))
     )
     if rolled:
-        # A compact file replaces all files up to its number, which Spark removes later. One that
-        # is still being written is ignored.
-        compact = (number for number, file in rolled if file.name.endswith(_COMPACTED))
-        last = max(compact, default=-1)
-        return [
-            file
-            for number, file in rolled
-            if not file.name.endswith(_COMPACTED + _UNFINISHED)
-            if number > last or (number == last and file.name.endswith(_COMPACTED))
-        ]
+        # What Spark is compacting has its files beside it still.
+        complete = [file for _, file in rolled if _COMPACTED + _UNFINISHED not in file.name]
+        return _not_compacted(complete, name)
     inside = sorted(log.name for log in place.iterdir() if _APPLICATION.fullmatch(log.name))
     if len(inside) == 1:
         return log_files(place / inside[0])
@@ -87,9 +80,13 @@ def log_files(path: str | Path) -> list[Path]:
     )
 
 
-def is_compacted(path: str | Path) -> bool:
-    """Return whether Spark has left events of ended jobs out of a log to make it smaller."""
-    return any(file.name.endswith(_COMPACTED) for file in log_files(path))
+def _not_compacted(files: list[Path], name: str) -> list[Path]:
+    if any(file.name.endswith(_COMPACTED) for file in files):
+        raise LogError(
+            f"{name} is compacted: Spark has left out jobs that ended, so nothing is known of "
+            "them; set spark.eventLog.rolling.maxFilesToRetain to keep more files"
+        )
+    return files
 
 
 def read_events(path: str | Path) -> Iterator[Event]:
@@ -126,7 +123,7 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
                 yield event
         except UnicodeDecodeError:
             raise LogError(f"{name} is not an event log of Spark") from None
-        except (OSError, pa.ArrowException, CorruptError) as error:
+        except (OSError, pa.ArrowException) as error:
             if is_last and number and isinstance(error, OSError):
                 return  # a compressed file that was not closed ends in the middle
             raise LogError(f"{name} cannot be read: {error}") from None
@@ -142,7 +139,7 @@ def _event(line: str) -> Event | None:
 
 def _opened(file: Path) -> IO[str]:
     """Return the lines of a file, decompressed according to its name."""
-    name = file.name.removesuffix(_COMPACTED).removesuffix(_UNFINISHED)
+    name = file.name.removesuffix(_UNFINISHED)
     try:
         raw = file.open("rb")
     except OSError as error:

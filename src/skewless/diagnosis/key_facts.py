@@ -45,32 +45,18 @@ _MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier, if 
 
 
 class KeyFacts(NamedTuple):
-    """Counts of the keys, made in memory here or by Spark elsewhere."""
+    """Counts of the keys of a stream."""
 
-    # The numbers of records and keys. With millions of keys, counting in memory gives an estimate.
+    # The numbers of records and keys; with millions of keys, an estimate.
     n_records: int
     n_keys: int
     n_above_fair_share: int  # keys with more than a worker's fair share
     # The hash and the records of the heaviest keys, at most `CURVE` of them, in order. Among equal
     # ones the smaller hash comes first.
     heaviest: tuple[tuple[int, int], ...]
-    # The hashes of the `TOP` heaviest keys of each part of the stream, without keys whose share of
-    # the part is below `heavy_share`.
-    tops: tuple[tuple[int, ...], ...]
-
-    @property
-    def drifts(self) -> tuple[float, ...]:
-        """The Jaccard distance of the heaviest keys of each part to those of the next.
-
-        Two parts without heavy keys are the same.
-        """
-        sets = map(set, self.tops)
-        return tuple(len(one ^ other) / max(len(one | other), 1) for one, other in pairwise(sets))
-
-    @property
-    def drift(self) -> float:
-        """The mean of these distances: 0 if the heavy keys stay the same, 1 if all change."""
-        return float(np.mean(self.drifts)) if self.drifts else 0.0
+    # 0 if the heavy keys stay the same, 1 if all change: the mean Jaccard distance of the heaviest
+    # keys of each part to those of the next. Two parts without heavy keys are the same.
+    drift: float
 
     @property
     def shares(self) -> list[tuple[int, float]]:
@@ -101,35 +87,23 @@ class KeyCounts(NamedTuple):
         return tuple(zip(self.keys[first].tolist(), self.counts[first].tolist(), strict=True))
 
 
-def heavy_share(n_workers: int) -> float:
-    """Return the least share of a part's records that makes a key heavy in it.
-
-    >>> heavy_share(16), heavy_share(1000)
-    (0.00625, 0.001)
-    """
-    return max(_HEAVY, _PART_OF_FAIR_SHARE / n_workers)
-
-
 def count_facts(workload: Workload, *, n_workers: int) -> KeyFacts:
     """Return counts of the keys, made piece by piece in bounded memory."""
     counted = count_keys(workload.chunks(0))
     if not counted.n_records:
         raise ValueError("the input has no records")
-    size = part_size(counted.n_records)
-    least = heavy_share(n_workers) * size
+    size = -(-counted.n_records // PARTS)
+    least = max(_HEAVY, _PART_OF_FAIR_SHARE / n_workers) * size
     parts = (count_keys([chunk]).heaviest(TOP, least) for chunk in workload.chunks(0, size))
+    steps = pairwise({key for key, _ in part} for part in parts)
+    distances = [len(one ^ other) / max(len(one | other), 1) for one, other in steps]
     return KeyFacts(
         n_records=counted.n_records,
         n_keys=counted.n_keys,
         n_above_fair_share=int((counted.counts * n_workers > counted.n_records).sum()),
         heaviest=counted.heaviest(CURVE),
-        tops=tuple(tuple(key for key, _ in part) for part in parts),
+        drift=float(np.mean(distances)) if distances else 0.0,
     )
-
-
-def part_size(n_records: int) -> int:
-    """Return how many records a part of the stream has; the last one may have fewer."""
-    return max(-(-n_records // PARTS), 1)
 
 
 def count_keys(chunks: Iterable[Keys]) -> KeyCounts:
@@ -169,7 +143,6 @@ class KeyReport(NamedTuple):
             "top_key_texts": [key.key for key in found.keys],
             "n_above_fair_share": facts.n_above_fair_share,
             "drift": facts.drift,
-            "drifts": facts.drifts,
             "curve": facts.curve,
             "n_simulated": found.sampled,
             "predictions": [asdict(one) for one in found.predictions],
@@ -197,35 +170,36 @@ def first_keys(workload: Workload, most: int = MOST_ROUTED) -> Keys:
     return np.concatenate(kept)
 
 
-def report_on(
-    facts: KeyFacts,
-    keys: Keys,
+def diagnose_keys(
+    workload: Workload,
     *,
     n_workers: int,
     n_slots: int | None = None,
     costs: Costs | None = None,
     window: int = 10_000,
-    texts: Mapping[int, str] | None = None,
     goes_on: bool = False,
 ) -> KeyReport:
-    """Build the report on a stream from the counts of its keys.
+    """Count the keys of a stream, and route its first records for the predictions.
 
-    `keys` are the hashes of its first records, which are routed for the predictions. They count as
-    partitions of equal size, one for each worker, or fewer if there are very many workers.
-    `n_slots`: tasks that run at the same time; None: as many as workers. `costs`: of the work, if
-    they are known. `window`: records of a micro-batch. `texts`: the heaviest keys by hash, as
-    people read them. `goes_on`: whether there may be more records than were counted.
+    These count as partitions of equal size, one for each worker, or fewer if there are very many
+    workers. `n_slots`: tasks that run at the same time; None: as many as workers. `costs`: of the
+    work, if they are known. `window`: records of a micro-batch. `goes_on`: whether there may be
+    more records; of a trace that is known.
     """
+    facts, keys = count_facts(workload, n_workers=n_workers), first_keys(workload)
+    names: Mapping[int, tuple[Any, ...]] = {}
+    if isinstance(workload, Trace):
+        names = workload.values(np.array([key for key, _ in facts.heaviest[:TOP]], np.uint64))
+        goes_on = facts.n_records == workload.limit
     slots = n_workers if n_slots is None else n_slots
     n_sources = max(_FEWEST_SOURCES, min(n_workers, _MOST_STATES // n_workers))
     cuts = np.linspace(0, keys.size, n_sources + 1).astype(np.int64)
     sample = SampledKeys(keys, tuple(np.diff(cuts).tolist()))
     job = Job(sample, n_workers, slots, facts.n_records, costs, window=window)
-    known = texts or {}
     found = HotKeys(
         records=facts.n_records,
         keys=tuple(
-            HotKey(known.get(key, "?"), records, records / facts.n_records)
+            HotKey(_text(names.get(key, "?")), records, records / facts.n_records)
             for key, records in facts.heaviest[:TOP]
         ),
         workers=n_workers,
@@ -238,6 +212,12 @@ def report_on(
         goes_on=goes_on,
     )
     return KeyReport(facts, found)
+
+
+def _text(parts: Iterable[Any]) -> str:
+    return "/".join(
+        part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in parts
+    )
 
 
 class Candidate(NamedTuple):

@@ -251,9 +251,8 @@ class StageWhatIf:
     what: str  # its operators, or its name
     logged_seconds: float  # from its submission to its end, as everywhere here
     seconds: float
-    balanced_seconds: float | None  # None: it has no straggler
+    balanced_seconds: float | None  # without stragglers; None: it has none
     begin: float
-    balanced_begin: float
 
     @property
     def straggler_seconds(self) -> float:
@@ -315,7 +314,6 @@ def what_if(
                     seconds=own.end - own.begin,
                     balanced_seconds=even.end - even.begin if identity in skewed else None,
                     begin=own.begin,
-                    balanced_begin=even.begin,
                 )
             )
         measured = replay.measured if n_slots == replay.slots else None

@@ -152,34 +152,6 @@ def fold_ints(values: SmallInts, validity: Bytes, first: I64, hashes: Words) -> 
 
 
 @kernel
-def big_endian(words: Ints, offsets: Ints, data: Bytes) -> None:
-    """Write 128-bit integers as Java's BigInteger does: big-endian, with as few bytes as possible.
-
-    `words` has the low and the high half of each; `offsets` receives where each begins in `data`.
-    """
-    position = 0
-    for number in range(offsets.size - 1):
-        low, high = words[2 * number], words[2 * number + 1]
-        offsets[number] = position
-        sign = np.int64(-1) if high < 0 else np.int64(0)
-        n_bytes = 16
-        # The first byte may go while it only repeats the sign bit of the next.
-        while n_bytes > 1:
-            word = high if n_bytes > 8 else low
-            follower = high if n_bytes > 9 else low
-            top = (word >> (8 * ((n_bytes - 1) % 8))) & 0xFF
-            bit = (follower >> (8 * ((n_bytes - 2) % 8) + 7)) & 1
-            if top != (sign & 0xFF) or bit != (sign & 1):
-                break
-            n_bytes -= 1
-        for byte in range(n_bytes - 1, -1, -1):
-            word = high if byte > 7 else low
-            data[position] = np.uint8((word >> (8 * (byte % 8))) & 0xFF)
-            position += 1
-    offsets[offsets.size - 1] = position
-
-
-@kernel
 def hash_ranks(ranks: Ints, out: Words) -> None:
     """Fill `out` with the hash of each BIGINT: `xxhash64(rank)` in Spark."""
     for record in range(ranks.size):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skewless.metrics import imbalance
-from skewless.planning.key_plan import read_fields, write_fields
+from skewless.planning.key_plan import numbers, read_fields, write_fields
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, shown, whole
+from skewless.plumbing.text_tables import printable
 
 _FORMAT = "skewless join plan"
 #: Of the keys that a printed plan lists.
@@ -83,9 +83,7 @@ class JoinPlan:
             if type(worker) is not int or not 0 <= worker < self.workers:
                 allowed = f"0 … {self.workers - 1}"
                 raise ValueError(f"plan: a worker must be {allowed}, not {shown(worker)}")
-        for load in self.loads:
-            if type(load) not in (int, float) or not math.isfinite(load) or load < 0:
-                raise ValueError(f"plan: a load must be a number of at least 0, not {shown(load)}")
+        numbers("plan: a load", list(self.loads))
         if not self.homes:
             raise ValueError("plan: homes must name the workers of the buckets")
 
@@ -100,11 +98,11 @@ class JoinPlan:
         return tuple(key for key in self.keys if len(key.workers) > 1)
 
     def __str__(self) -> str:
-        counted = "sampled" if self.is_sampled else "counted"
-        told = (
-            f"{self.how} join on {', '.join(self.on)}, {self.workers} workers; {counted}: "
-            f"{self.left_rows:,} × {self.right_rows:,} rows, {self.pairs:,} pairs\n"
-        )
+        counted = f"{'sampled' if self.is_sampled else 'counted'}: {self.left_rows:,} × "
+        counted += f"{self.right_rows:,} rows, {self.pairs:,} pairs"
+        if not self.left_rows and not self.right_rows:  # Spark's own join, or without any row
+            counted = "keys were not counted"
+        told = f"{self.how} join on {', '.join(self.on)}, {self.workers} workers; {counted}\n"
         if self.reason is not None:
             return f"{told}Spark's own join: {self.reason}"
         split = self.split_keys
@@ -114,7 +112,7 @@ class JoinPlan:
             f"imbalance {self.imbalance:.2f}"
         )
         for key in split[:_SHOWN]:
-            name = f"hash {key.hash}" if key.name is None else key.name
+            name = f"hash {key.hash}" if key.name is None else printable(key.name)
             told += f"\n  {name}: {key.left:,} × {key.right:,} rows, "
             told += f"{key.rows} × {key.columns} cells"
         return told + (f"\n  … and {len(split) - _SHOWN:,} more" if len(split) > _SHOWN else "")

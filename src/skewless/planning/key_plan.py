@@ -17,7 +17,7 @@ import numpy as np
 
 from skewless.metrics import imbalance, replication
 from skewless.planning.packing import KeyCounts, Packed, Piece
-from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, path_text, shown
+from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, path_text, shown, whole
 from skewless.plumbing.private_files import write_private
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 
@@ -94,18 +94,14 @@ def _require(is_right: bool, field: str, value: object) -> None:
         raise ValueError(f"{field} cannot be {shown(value)}")
 
 
-def _whole(field: str, value: Any, least: int, most: int) -> int:
-    _require(type(value) is int and least <= value <= most, field, value)
-    return int(value)
-
-
 def _list(field: str, value: Any, size: int | None = None) -> list[Any]:
     is_list = isinstance(value, list)
     _require(is_list and (size is None or len(value) == size), field, value)
     return list(value)
 
 
-def _numbers(field: str, value: Any, size: int | None = None) -> tuple[float, ...]:
+def numbers(field: str, value: Any, size: int | None = None) -> tuple[float, ...]:
+    """Return the finite numbers of a list, none below 0; raise ValueError if it is no such list."""
     for one in _list(field, value, size):
         is_number = type(one) in (int, float) and math.isfinite(one) and one >= 0
         _require(is_number, field, one)
@@ -117,24 +113,24 @@ def _planned_key(row: Any, n_workers: int) -> PlannedKey:
     _require(name is None or isinstance(name, str), "table", row)
     _require(type(hashed) is int and -(1 << 63) <= hashed < 1 << 63, "table", row)
     parts = [_list("table", piece, 2) for piece in _list("table", pieces)]
-    workers = [_whole("table", worker, 0, n_workers - 1) for worker, _ in parts]
-    shares = _numbers("table", [share for _, share in parts])
+    workers = [whole(worker, "table", most=n_workers - 1) for worker, _ in parts]
+    shares = numbers("table", [share for _, share in parts])
     is_whole = abs(sum(shares) - 1.0) < 1e-6 and len(set(workers)) == len(workers)
     _require(is_whole, "table", row)
-    (load,) = _numbers("table", [load])
+    (load,) = numbers("table", [load])
     return PlannedKey(hashed, load, tuple(map(Piece, workers, shares)), name)
 
 
 def _made(value: Any) -> Made:
     _require(isinstance(value, dict) and set(value) == set(Made._fields), "made", value)
     texts = {name: tuple(_list("made", value[name])) for name in ("key", "types")}
-    _whole("made", value["seed"], 0, LARGEST_SEED)
-    _numbers("made", [value["tolerance"], value["per_key"]])
+    seed = whole(value["seed"], "made", most=LARGEST_SEED)
+    numbers("made", [value["tolerance"], value["per_key"]])
     weight = "" if value["weight"] is None else value["weight"]
     are_texts = all(isinstance(one, str) for one in (*texts["key"], *texts["types"], weight))
     is_right = are_texts and type(value["untrusted"]) is bool
     _require(is_right and value["counted"] in ("exact", "sample"), "made", value)
-    return Made(**value | texts)
+    return Made(**value | texts | {"seed": seed})
 
 
 @dataclass(frozen=True)
@@ -180,16 +176,18 @@ class KeyPlan:
         place, found = read_fields(path, _FORMAT)
         fields = dict.fromkeys(field.name for field in dataclasses.fields(KeyPlan)) | found
         try:
-            n = _whole("n_workers", fields["n_workers"], 1, MOST_WORKERS)
+            n = whole(fields["n_workers"], "n_workers", least=1, most=MOST_WORKERS)
             speeds = fields["capacities"]
-            speeds = None if speeds is None else _numbers("capacities", speeds, n)
+            speeds = None if speeds is None else numbers("capacities", speeds, n)
             table = tuple(_planned_key(row, n) for row in _list("table", fields["table"]))
             hashes = {key.hashed for key in table}
             _require(len(hashes) == len(table), "table", "a key twice")
-            homes = tuple(_whole("homes", one, 0, n - 1) for one in _list("homes", fields["homes"]))
+            homes = tuple(
+                whole(one, "homes", most=n - 1) for one in _list("homes", fields["homes"])
+            )
             _require(bool(homes), "homes", [])
-            loads = _numbers("loads", fields["loads"], n)
-            n_keys = _whole("n_keys", fields["n_keys"], 0, 1 << 62)
+            loads = numbers("loads", fields["loads"], n)
+            n_keys = whole(fields["n_keys"], "n_keys")
             return cls(n, speeds, table, homes, loads, n_keys, _made(fields["made"]))
         except ValueError as error:
             raise ValueError(f"path: {place} is damaged: {error}") from None

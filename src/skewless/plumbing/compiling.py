@@ -24,7 +24,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -188,46 +187,29 @@ def _remove(folder: Path, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Progress(numba_event.Listener):  # type: ignore[misc]
-    """Says on standard error that kernels are being compiled, once that takes a while.
+class _Notice(numba_event.Listener):  # type: ignore[misc]
+    """Says once, on standard error, that kernels are being compiled.
 
     Standard output is for results, and in Spark's daemon for the port.
     """
 
     def __init__(self) -> None:
         self.ours: set[Any] = set()  # dispatchers; other libraries compile too
-        self.due_s = 1.0
-        self._open: list[float] = []  # when each kernel began that is not complete
-        self._n_kernels, self._seconds = 0, 0.0
-        self._why = "compiling kernels, which later runs on this machine find ready: "
+        self.is_told = False
 
     def on_start(self, event: numba_event.Event) -> None:
-        if event.data["dispatcher"] in self.ours:
-            self._open.append(time.monotonic())
-            self._say()
+        if event.data["dispatcher"] in self.ours and not self.is_told:
+            self.is_told = True
+            text = "skewless: compiling kernels, which later runs on this machine find ready"
+            print(text, file=sys.stderr, flush=True)
 
     def on_end(self, event: numba_event.Event) -> None:
-        if event.data["dispatcher"] in self.ours:
-            began = self._open.pop()
-            self._n_kernels += 1
-            if not self._open:  # else a kernel that calls this one is being compiled
-                self._seconds += time.monotonic() - began
-            self._say()
-
-    def _say(self) -> None:
-        seconds = self._seconds + (time.monotonic() - self._open[0] if self._open else 0.0)
-        if seconds < self.due_s:
-            return
-        line = f"skewless: {self._why}{self._n_kernels} kernels in {seconds:.0f} s so far"
-        print(line, file=sys.stderr, flush=True)
-        self._why = ""
-        self.due_s = seconds + _SAY_EVERY_S
+        """Do nothing."""
 
 
-_SAY_EVERY_S = 10.0
 may_compile = ContextVar("may_compile", default=True)
-_PROGRESS = _Progress()
-numba_event.register("numba:compile", _PROGRESS)
+_NOTICE = _Notice()
+numba_event.register("numba:compile", _NOTICE)
 
 
 @contextlib.contextmanager
@@ -365,5 +347,5 @@ def kernel(function: F) -> F:
             return compile_signature(signature)
 
     dispatcher.compile = compile_alone
-    _PROGRESS.ours.add(dispatcher)
+    _NOTICE.ours.add(dispatcher)
     return dispatcher  # type: ignore[no-any-return]

@@ -30,35 +30,24 @@ class NoFolderForKernels(OSError):  # noqa: N818 - it is read as a sentence
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file for this user only; a file that exists is replaced."""
+    """Write a file for this user only; a file that exists is replaced.
+
+    A reader finds either the complete old one or the complete new one.
+    """
     place = _followed(path)
     if place.exists() and not place.is_file():  # a pipe or a device
         place.write_text(text, encoding="utf-8")
-    else:
-        replace_file(place, text, PRIVATE)
-
-
-def append_private(path: Path, text: str) -> None:
-    """Append to a file; a new one is for this user only, an old one keeps its owner and mode."""
-    # A link that has replaced the file since the check is refused.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(_followed(path), flags, PRIVATE)
-    with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-
-
-def replace_file(path: Path, text: str, mode: int) -> None:
-    """Write the file so that a reader finds either the complete old one or the complete new one."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
-    # A name that cannot be guessed, opened only if it is new: a link cannot lead elsewhere.
-    descriptor, name = tempfile.mkstemp(prefix=".skewless-", suffix=".tmp", dir=path.parent)
+        return
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{place} cannot be written: there is no folder {place.parent}")
+    # A name that cannot be guessed, opened only if it is new, with the mode of private files: a
+    # link cannot lead elsewhere.
+    descriptor, name = tempfile.mkstemp(prefix=".skewless-", suffix=".tmp", dir=place.parent)
     unfinished = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        unfinished.chmod(mode)
-        unfinished.replace(path)
+        unfinished.replace(place)
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -86,3 +86,16 @@ def seconds_text(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns" if seconds else "0 s"
+
+
+def bytes_text(size: float) -> str:
+    """Return a size in a suitable unit.
+
+    >>> bytes_text(2_500), bytes_text(17), bytes_text(3e15)
+    ('2.5 KB', '17 B', '3e+03 TB')
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

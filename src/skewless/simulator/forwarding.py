@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,8 +14,8 @@ from skewless.simulator.timed.timing import Timing
 
 
 @dataclass(frozen=True)
-class Slide:
-    """The partial results at the end of one slide, for a window of one or more slides."""
+class Merging:
+    """The partial results at the end of one window."""
 
     n_keys: int
     n_pairs: int
@@ -40,50 +39,22 @@ def partials(keys: Keys, workers: Workers) -> Partials:
     return Partials(keys[first], workers[first])
 
 
-class SlidingPartials:
-    """The partial results of the last slides: those of older ones have expired."""
-
-    def __init__(self, n_slides: int) -> None:
-        # The pairs of each slide, and the keys that need merging; None: all of them do.
-        self._slides: deque[tuple[Partials, Keys | None]] = deque(maxlen=n_slides)
-
-    def add(self, slide: Partials, merging: Keys | None) -> None:
-        """Add a slide; the oldest one expires."""
-        self._slides.append((slide, merging))
-
-    def pairs(self) -> tuple[Partials, NDArray[np.bool_]]:
-        """Return the pairs of the window, and which of them are merged by key.
-
-        A key is merged as long as it needed merging in one slide of the window.
-        """
-        if len(self._slides) == 1:
-            pairs = self._slides[0][0]
-        else:
-            columns = zip(*(slide for slide, _ in self._slides), strict=True)
-            pairs = partials(*(np.concatenate(column) for column in columns))
-        merging = [keys for _, keys in self._slides if keys is not None]
-        if len(merging) < len(self._slides):
-            return pairs, np.ones(pairs.keys.size, np.bool_)
-        return pairs, np.isin(pairs.keys, np.concatenate(merging))
-
-
 class Forwarding:
-    """What each source has sent in the current slide, and which results need merging at its end."""
+    """What each source has sent in this window, and which results need merging at its end."""
 
-    def __init__(self, strategy: Any, n_sources: int, n_slides: int = 1) -> None:
-        self.slides: list[Slide] = []
+    def __init__(self, strategy: Any, n_sources: int) -> None:
+        self.windows: list[Merging] = []
         self._strategy = strategy
         self._routed: list[list[tuple[Keys, Workers]]] = [[] for _ in range(n_sources)]
-        self._window = SlidingPartials(n_slides)
 
     def add(self, source: int, keys: Keys, workers: Workers) -> None:
         """Note what a source has just sent."""
         self._routed[source].append((keys, workers))
 
-    def end_slide(self, states: Sequence[Any], told: Sequence[bool]) -> Keys:
+    def end_window(self, states: Sequence[Any], told: Sequence[bool]) -> Keys:
         """Count what is merged by key and what is final; return the keys to merge.
 
-        A source that is not `told` got no answer in this slide. It forwards nothing, because its
+        A source that is not `told` got no answer in this window. It forwards nothing, because its
         state says too little about the others.
         """
         keys, workers, merging = [], [], []
@@ -99,16 +70,16 @@ class Forwarding:
         # worker so. A worker merges its part of a key if any source says so, even one that has
         # sent it no records of the key.
         to_merge = np.unique(np.concatenate(merging))
-        self._window.add(partials(np.concatenate(keys), np.concatenate(workers)), to_merge)
-        self.slides.append(slide_of(*self._window.pairs()))
+        pairs = partials(np.concatenate(keys), np.concatenate(workers))
+        self.windows.append(merging_of(pairs, np.isin(pairs.keys, to_merge)))
         return to_merge
 
 
-def slide_of(pairs: Partials, merged: NDArray[np.bool_]) -> Slide:
+def merging_of(pairs: Partials, merged: NDArray[np.bool_]) -> Merging:
     """Count the pairs of a window; a final one whose key has a part elsewhere is wrong."""
     _, index, n_pairs = np.unique(pairs.keys, return_inverse=True, return_counts=True)
     wrong = ~merged & (n_pairs[index] > 1)
-    return Slide(
+    return Merging(
         n_keys=n_pairs.size,
         n_pairs=pairs.keys.size,
         n_merged_pairs=int(merged.sum()),
@@ -119,40 +90,38 @@ def slide_of(pairs: Partials, merged: NDArray[np.bool_]) -> Slide:
 class MergeStage:
     """Reducers that merge one replica after the other; each key belongs to one of them.
 
-    With key forwarding, only some keys are merged: `merge_only` says which, slide by slide.
+    With key forwarding, only some keys are merged: `merge_only` says which, window by window.
     """
 
-    def __init__(self, timing: Timing, *, n_slides: int = 1, forwarding: bool = False) -> None:
+    def __init__(self, timing: Timing, *, forwarding: bool = False) -> None:
         self._seconds = timing.merge
         self._free: Floats = np.zeros(timing.reducers)
         self._sent: dict[int, list[tuple[Keys, Workers]]] = {}
-        self._window = SlidingPartials(n_slides)
         self._merging: dict[int, Keys] | None = {} if forwarding else None
 
-    def add(self, slide: int, keys: Keys, workers: Workers) -> None:
+    def add(self, window: int, keys: Keys, workers: Workers) -> None:
         """Note which keys have a part on which workers."""
-        self._sent.setdefault(slide, []).append((keys, workers))
+        self._sent.setdefault(window, []).append((keys, workers))
 
-    def merge_only(self, slide: int, keys: Keys) -> None:
-        """Merge only these keys of a slide; the results of all other keys are final."""
+    def merge_only(self, window: int, keys: Keys) -> None:
+        """Merge only these keys of a window; the results of all other keys are final."""
         if self._merging is not None:
-            self._merging[slide] = keys
+            self._merging[window] = keys
 
-    def knows(self, slide: int) -> bool:
-        """Return whether it is known which keys of a slide are merged."""
-        return self._merging is None or slide in self._merging
+    def knows(self, window: int) -> bool:
+        """Return whether it is known which keys of a window are merged."""
+        return self._merging is None or window in self._merging
 
-    def close(self, slide: int, time: float) -> float:
-        """Return when the results of a slide are merged, whose records were done at `time`.
+    def close(self, window: int, time: float) -> float:
+        """Return when the results of a window are merged, whose records were done at `time`.
 
-        Without a call of `merge_only`, as for an incomplete last slide, all keys are merged.
+        Without a call of `merge_only`, as for an incomplete last window, all keys are merged.
         """
-        columns = zip(*self._sent.pop(slide), strict=True)
-        keys, workers = (np.concatenate(column) for column in columns)
-        merging = None if self._merging is None else self._merging.pop(slide, None)
-        self._window.add(partials(keys, workers), merging)
-        pairs, merged = self._window.pairs()
-        reducers = (pairs.keys[merged] % np.uint64(self._free.size)).astype(np.int64)
+        columns = zip(*self._sent.pop(window), strict=True)
+        keys = partials(*(np.concatenate(column) for column in columns)).keys
+        merging = None if self._merging is None else self._merging.pop(window, None)
+        merged = keys if merging is None else keys[np.isin(keys, merging)]
+        reducers = (merged % np.uint64(self._free.size)).astype(np.int64)
         work = np.bincount(reducers, minlength=self._free.size) * self._seconds
         busy = work > 0
         self._free[busy] = np.maximum(self._free[busy], time) + work[busy]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints
-from skewless.simulator.forwarding import Slide
+from skewless.simulator.forwarding import Merging
 from skewless.simulator.syncing import Exchange
 from skewless.simulator.tally import Windows
 from skewless.simulator.timed.clock import WindowTimes
@@ -67,7 +63,7 @@ class Run:
     times: WindowTimes | None = None  # where the run had a clock
     inferred: Floats | None = None  # [window, worker]: the queues that the strategy inferred
     syncs: tuple[Exchange, ...] = ()  # exchanges between sources, in records of the stream
-    slides: tuple[Slide, ...] = ()  # by whole window, where key forwarding was counted
+    merging: tuple[Merging, ...] = ()  # by whole window, where key forwarding was counted
 
     def summary(self) -> dict[str, Any]:
         """Return the metrics by name, ready for JSON.
@@ -127,10 +123,10 @@ class Run:
             found["syncs"] = len(self.syncs)
             found["sync_interval"] = self.syncs[-1].interval
             found["sync_late"] = sum(sync.n_late for sync in self.syncs)
-        if self.slides:
-            n_pairs = sum(slide.n_pairs for slide in self.slides)
-            found["merged_pairs_share"] = sum(s.n_merged_pairs for s in self.slides) / n_pairs
-            found["forwarded_wrongly"] = sum(slide.n_wrong for slide in self.slides)
+        if self.merging:
+            n_pairs = sum(one.n_pairs for one in self.merging)
+            found["merged_pairs_share"] = sum(one.n_merged_pairs for one in self.merging) / n_pairs
+            found["forwarded_wrongly"] = sum(one.n_wrong for one in self.merging)
         return found
 
     def by_window(self) -> dict[str, list[Any]]:
@@ -173,7 +169,7 @@ class Run:
 
 
 def _times(times: WindowTimes) -> dict[str, Any]:
-    """Return the times, in virtual seconds, of the records that were not lost."""
+    """Return the times, in virtual seconds."""
     n_windows = times.first.size
     n_done = int(times.latencies.sum())
     begin = float(times.first.min()) if n_windows else 0.0
@@ -189,8 +185,6 @@ def _times(times: WindowTimes) -> dict[str, Any]:
         "latency_max": float(times.latency_max.max(initial=0.0)),
         "queue_mean": float(times.queues.mean()) if n_windows else 0.0,
         "queue_max": int(times.queues.max(initial=0)),
-        "lost": int(times.lost.sum()),
-        "replayed": int(times.replayed.sum()),
     }
 
 
@@ -211,66 +205,3 @@ def _window_times(times: WindowTimes) -> dict[str, list[Any]]:
 
 def _mean(values: list[float] | Floats) -> float:
     return float(np.mean(values)) if len(values) else 0.0
-
-
-def window_table(run: Run) -> pa.Table:
-    """Return one row per window: loads, times, queues, and what a plan changed.
-
-    Times are virtual seconds and null for a run without a clock. Loads are null unless the run
-    kept them. `latencies` counts records by bucket; bucket i begins at 2^(i / 8) nanoseconds.
-    """
-    windows, times = run.windows, run.times
-    n_windows = windows.records.size
-    plans = {plan.window: plan for plan in run.rebalances}
-    by_window = [plans.get(number) for number in range(n_windows)]
-
-    def planned(column: str, kind: pa.DataType) -> pa.Array:
-        return pa.array([None if p is None else getattr(p, column) for p in by_window], kind)
-
-    def timed(column: str, kind: pa.DataType) -> pa.Array:
-        values: Any = [None] * n_windows if times is None else getattr(times, column).tolist()
-        return pa.array(values, kind)
-
-    floats, whole = pa.float64(), pa.int64()
-    inferred: Any = [None] * n_windows
-    if run.inferred is not None:
-        inferred[: len(run.inferred)] = run.inferred.tolist()
-    loads: Any = [None] * n_windows if windows.loads is None else windows.loads.tolist()
-    return pa.table(
-        {
-            "strategy": pa.array([run.strategy] * n_windows, pa.string()),
-            "workers": pa.array([run.n_workers] * n_windows, whole),
-            "sources": pa.array([run.n_sources] * n_windows, whole),
-            "seed": pa.array([run.seed] * n_windows, pa.uint64()),
-            "window": pa.array(np.arange(n_windows), whole),
-            "records": pa.array(windows.records, whole),
-            "cost": pa.array(windows.costs, floats),
-            "largest_load": pa.array(windows.peaks, floats),
-            "capacity": pa.array(windows.capacity, floats),
-            "keys": pa.array(windows.keys, whole),
-            "pairs": pa.array(windows.pairs, whole),
-            "loads": pa.array(loads, pa.list_(floats)),
-            "planned": planned("planned", pa.bool_()),
-            "plan_seconds": planned("plan_seconds", floats),
-            "moves": planned("n_moves", whole),
-            "moved_share": planned("moved_share", floats),
-            "table_entries": planned("n_entries", whole),
-            "first_emission": timed("first", floats),
-            "last_completion": timed("last", floats),
-            "merged": timed("merged", floats),
-            "latency_sum": timed("latency_sum", floats),
-            "latency_max": timed("latency_max", floats),
-            "latencies": timed("latencies", pa.list_(whole)),
-            "queues": timed("queues", pa.list_(whole)),
-            "lost": timed("lost", whole),
-            "replayed": timed("replayed", whole),
-            "inferred_queues": pa.array(inferred, pa.list_(floats)),
-        }
-    )
-
-
-def write_windows(runs: Sequence[Run], path: Path) -> None:
-    """Write the windows of all runs into one Parquet file."""
-    table = pa.concat_tables([window_table(run) for run in runs])
-    with path.open("wb") as file:  # Arrow would read some paths as addresses
-        pyarrow.parquet.write_table(table, file)

@@ -91,19 +91,16 @@ def simulate(
     ):
         if not isinstance(one, kind):
             raise ValueError(f"{name} must be a {kind.__name__}, not {shown(one)}")
-    forwarding, slides = measuring.forwarding, measuring.slides
-    if slides > 1 and not forwarding and (timing is None or not timing.merge):
-        raise ValueError("slides: windows can overlap where timing has merge, or with forwarding")
     syncing = _require_sync(sync, strategy)
     horizon = whole(horizon, "horizon") or window
     speeds = require_capacities(cluster.capacities, n_workers)
+    forwarding = measuring.forwarding
     if forwarding and not hasattr(strategy, "forwards"):
         raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
-    keys_to_merge = Forwarding(strategy, n_sources, slides) if forwarding else None
+    keys_to_merge = Forwarding(strategy, n_sources) if forwarding else None
     exchanges = None if syncing is None else Exchanges(strategy, syncing, n_sources)
     events = require_events(cluster.events, n_workers, workload.n_records)
     members = Membership(strategy, speeds, events)
-    members.require_clock(timing)
     chunk = measuring.chunk_size
     weights = workload.weights(seed, chunk) if isinstance(workload, Weighted) else None
     clock = None
@@ -114,8 +111,6 @@ def simulate(
             window=window,
             capacities=speeds,
             seed=seed,
-            failing=members.failing,
-            n_slides=slides,
             forwarding=forwarding,
         )
     run = Simulation(
@@ -162,7 +157,7 @@ def simulate(
         times=None if clock is None else clock.finish(),
         inferred=np.array(run.inferred) if run.inferred else None,
         syncs=() if exchanges is None else tuple(exchanges.done),
-        slides=() if keys_to_merge is None else tuple(keys_to_merge.slides),
+        merging=() if keys_to_merge is None else tuple(keys_to_merge.windows),
     )
 
 

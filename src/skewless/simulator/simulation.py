@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, SmallInts, Workers
+from skewless.arrays import Floats, Keys, Workers
 from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.records import Records, decide, joined
 from skewless.simulator.run import Rebalance
@@ -133,29 +133,11 @@ class Simulation:
     def _happen(self, event: Event) -> None:
         """Apply an event to a worker, and rescale the strategy if it is told of the event."""
         tells = self._members.apply(event)
-        if self.clock is not None and event.kind == "stop":
-            self.clock.stop(event.worker, event.value)
-        elif self.clock is not None and not event.ends:
-            self.clock.queues.capacities[event.worker] = event.value
+        if self.clock is not None and event.capacity:  # a worker that leaves finishes what it has
+            self.clock.queues.capacities[event.worker] = event.capacity
         self.tally.capacities[:] = self._members.capacities
         if tells:
             self._rescale()
-        if self.clock is not None and event.kind == "fail":
-            self.clock.fail(event.worker, self._reroute, replay=event.queued == "replayed")
-
-    def _reroute(self, keys: Keys, costs: Floats, sources: SmallInts) -> Workers:
-        """Let the sources choose again for records that need another worker."""
-        workers = np.full(keys.size, -1, np.int32)
-        weights = None
-        if self.tally.weighted and self.clock is not None:
-            weights = costs / self.clock.timing.service
-        records = Records(keys, weights)
-        for source, state in enumerate(self.states):
-            own = np.flatnonzero(sources == source)
-            out = np.full(own.size, -1, np.int32)
-            decide(self.strategy, records.part(own), state, out)
-            workers[own] = out
-        return self._members.workers_of(workers)
 
     def _route(self, records: Records) -> Workers:
         """Let each source route its records, and measure how long it takes."""
@@ -210,7 +192,7 @@ class Simulation:
         told = [len(self.states) == 1] * len(self.states)
         if self.exchanges is not None:
             told, self.exchanges.told = self.exchanges.told, told  # the next window has had none
-        to_merge = forwarding.end_slide(self.states, told)
+        to_merge = forwarding.end_window(self.states, told)
         if self.clock is not None:
             self.clock.merge_only(to_merge)
 
@@ -230,8 +212,7 @@ class Simulation:
             self._n_warm_plans = warm
         ready = 0.0
         if self.clock is not None:
-            timing = self.clock.timing
-            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
+            ready = self.clock.now + self.clock.timing.plan
         self._coming = ready, state, moves, report, seconds
         self._adopt_plan()
 

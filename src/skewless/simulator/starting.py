@@ -15,15 +15,13 @@ from skewless.moves import moves_between
 from skewless.parameters import check_types, require_count
 from skewless.plumbing.arguments import shown
 from skewless.registry import strategy_of
-from skewless.simulator.timed.timing import Event, Timing
+from skewless.simulator.timed.timing import Event
 from skewless.state import state_bytes
 from skewless.strategies.rescaling import places
 from skewless.strategy import AnyStrategy, Moves, Rescales, RescalesKeys
 
 #: The most sources: each has a state of its own.
 MOST_SOURCES = 1 << 20
-#: The most slides of a window.
-MOST_SLIDES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Cluster:
     capacities
         Relative speeds of the workers. A strategy that can `rescale` is told about them.
     events
-        What happens to workers: they change speed, stop, leave, fail or join.
+        What happens to workers: they change speed, leave or join.
     """
 
     capacities: ArrayLike | None = None
@@ -50,12 +48,8 @@ class Measuring:
     ----------
     state_windows
         How many windows a key's state reaches back: what its move costs.
-    slides
-        Windows that overlap: one covers this many slides, and `window` is the slide. At the end of
-        each slide, the merge stage gets the partial results of the last `slides` slides. Loads,
-        replicas and times are still counted slide by slide.
     forwarding
-        Count, slide by slide, which partial results need no merging by key: `Run.slides`. For
+        Count, window by window, which partial results need no merging by key: `Run.merging`. For
         strategies that can tell, as Dalton can. The merge stage then merges only the others.
     keep_loads
         Keep the load of each worker in each window: `Run.windows.loads`.
@@ -69,7 +63,6 @@ class Measuring:
     name: ClassVar[str] = "measuring"
 
     state_windows: int = 5
-    slides: int = 1
     forwarding: bool = False
     keep_loads: bool = False
     max_pairs: int = 1 << 25
@@ -78,7 +71,6 @@ class Measuring:
     def __post_init__(self) -> None:
         check_types(self)
         require_count(self, "state_windows", "max_pairs", "chunk_size")
-        require_count(self, "slides", most=MOST_SLIDES)
 
 
 def require_parts(strategy: object, workload: object) -> None:
@@ -161,7 +153,7 @@ class Membership:
         for event in events:
             if event.kind == "join" and event.worker not in met:
                 self.capacities[event.worker] = self._told[event.worker] = 0.0
-            if event.kind == "join" or event.ends:
+            if event.kind != "speed":
                 met.add(event.worker)
         self._refuse_what_cannot_be(events)
         # The workers by the numbers that the strategy has for them; None: the same.
@@ -183,8 +175,8 @@ class Membership:
                     f"events: worker {event.worker} cannot {event.kind} at record {event.at}: "
                     f"it {state}"
                 )
-            if event.kind == "join" or event.ends:
-                capacities[event.worker] = 0.0 if event.ends else event.value
+            if event.kind != "speed":
+                capacities[event.worker] = event.capacity
                 if not capacities.any():
                     raise ValueError(f"events: no worker is left at record {event.at}")
                 self._require_rescaling(capacities)
@@ -194,18 +186,6 @@ class Membership:
     def _require_rescaling(self, capacities: Floats) -> None:
         if not (capacities > 0).all() and not isinstance(self._strategy, Rescales):
             raise ValueError(f"events: {self._strategy.name} has a fixed number of workers")
-
-    def require_clock(self, timing: Timing | None) -> None:
-        """Raise ValueError if a worker fails in a run without a clock, where it has no queue."""
-        if timing is None and self.failing:
-            raise ValueError(
-                "events: a worker can fail only in a run with timing; without, let it leave"
-            )
-
-    @property
-    def failing(self) -> list[int]:
-        """The workers that will fail, each as often as it does."""
-        return [event.worker for event in self._events if event.kind == "fail"]
 
     @property
     def next_event(self) -> int | None:
@@ -221,9 +201,7 @@ class Membership:
 
     def apply(self, event: Event) -> bool:
         """Note what happens to a worker; return whether the strategy has to be told."""
-        if event.kind == "stop":
-            return False
-        self.capacities[event.worker] = 0.0 if event.ends else event.value
+        self.capacities[event.worker] = event.capacity
         if event.kind == "speed" and not event.told:
             return False
         self._told[event.worker] = self.capacities[event.worker]

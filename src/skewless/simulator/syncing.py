@@ -39,9 +39,9 @@ class Sync:
         How long a message takes, to the reducer or back; one number, or one per source.
     work
         How long the reducer takes to merge, or a function of the record at which it begins.
-    adaptive, shortest, longest
-        Let `next_interval` change the interval, within these bounds. What it halves is rounded
-        down to whole rounds, in which each source routes one record.
+    adaptive, shortest
+        Let `next_interval` change the interval, which stays at least `shortest`. What it halves is
+        rounded down to whole rounds, in which each source routes one record.
     """
 
     name: ClassVar[str] = "sync"
@@ -51,15 +51,11 @@ class Sync:
     work: int | Callable[[int], int] = 0
     adaptive: bool = False
     shortest: int = 1
-    longest: int | None = None
 
     def __post_init__(self) -> None:
         for parameter, least in (("interval", 1), ("shortest", 1)):
             number = whole(getattr(self, parameter), f"sync: {parameter}", least=least)
             object.__setattr__(self, parameter, number)
-        if self.longest is not None:
-            longest = whole(self.longest, "sync: longest", least=1)
-            object.__setattr__(self, "longest", longest)
         require(self, "adaptive", isinstance(self.adaptive, bool), "True or False")
         if not callable(self.work):
             object.__setattr__(self, "work", whole(self.work, "sync: work"))
@@ -69,20 +65,10 @@ class Sync:
         else:
             delay = whole(given, "sync: delay")
         object.__setattr__(self, "delay", delay)
-        if not self.adaptive:
-            unbound = self.shortest == 1 and self.longest is None
-            require(self, "adaptive", unbound, "True where shortest or longest is given")
-            return
-        least, most = self.bounds
-        require(self, "interval", least <= self.interval, f"at least shortest, {least:,}")
-        require(self, "interval", self.interval <= most, f"at most longest, {most:,}")
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The shortest and the longest interval."""
-        if not self.adaptive:
-            return self.interval, self.interval
-        return self.shortest, _FAR if self.longest is None else self.longest
+        fits = self.adaptive or self.shortest == 1
+        require(self, "adaptive", fits, "True where shortest is given")
+        enough = self.interval >= self.shortest
+        require(self, "interval", enough, f"at least shortest, {self.shortest:,}")
 
     def delays(self, n_sources: int) -> list[int]:
         """Return the delay of each source; raise ValueError unless there is one for each."""
@@ -144,8 +130,8 @@ class Exchanges:
         self._n_sources = n_sources
         self._by_batch = strategy.traits.decides == "batch"
         self._interval = max(sync.interval, n_sources)
-        least, most = sync.bounds
-        self._bounds = max(least, n_sources), max(most, n_sources)
+        self._shortest = max(sync.shortest, n_sources)
+        self._adaptive = sync.adaptive
         self._delays = sync.delays(n_sources)
         self._work = sync.work
         self._now = 0
@@ -214,15 +200,16 @@ class Exchanges:
         ready = complete + (self._work(complete) if callable(self._work) else self._work)
         self._arrivals = [ready + d for d in self._delays]
         received = max(self._arrivals)
-        interval = next_interval(
-            self._interval,
-            n_late=len(self._late),
-            idle=min(self._sent) - self._last_answer,
-            busy=received - min(self._sent),
-        )
+        interval = self._interval
+        if self._adaptive:
+            interval = next_interval(
+                interval,
+                n_late=len(self._late),
+                idle=min(self._sent) - self._last_answer,
+                busy=received - min(self._sent),
+            )
         if interval < self._interval:
-            interval = max(interval - interval % self._n_sources, self._n_sources)
-        interval = max(self._bounds[0], min(interval, self._bounds[1]))
+            interval = max(interval - interval % self._n_sources, self._shortest)
         self.done.append(Exchange(max(self._sent), received, interval, len(self._late)))
         self._answer = merged, interval
         self._last_answer = received

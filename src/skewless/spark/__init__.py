@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # `as` says that a name is public
     from skewless.spark.diagnosis.hot_keys import observe_hot_keys as observe_hot_keys
     from skewless.spark.diagnosis.hot_keys import observed_hot_keys as observed_hot_keys
     from skewless.spark.joins.join import join as join
+    from skewless.spark.joins.plan_join import JoinPlan as JoinPlan
     from skewless.spark.joins.plan_join import plan_join as plan_join
     from skewless.spark.routing.planned.plan_keys import KeyPlan as KeyPlan
     from skewless.spark.routing.planned.plan_keys import plan_keys as plan_keys
@@ -43,7 +44,7 @@ else:  # pyspark, pandas and numba take seconds to import
         "diagnosis.explaining_writes": "explain_write",
         "diagnosis.hot_keys": "hot_keys observe_hot_keys observed_hot_keys",
         "joins.join": "join",
-        "joins.plan_join": "plan_join",
+        "joins.plan_join": "JoinPlan plan_join",
         "routing.planned.plan_keys": "KeyPlan plan_keys",
         "routing.route": "route",
         "state.checking": "check_processor",

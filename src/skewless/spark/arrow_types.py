@@ -7,7 +7,6 @@ take other arguments and read times without a zone as times with one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -40,8 +39,6 @@ _LIKE_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[T.DataType]], ...]
     (pt.is_time64, T.TimeType),
 )
 _VARIANT = {b"variant": b"true"}
-#: Shapes on a plane and on the globe. Spark keeps the kind in the metadata of a field.
-_SHAPES: dict[bytes, Any] = {b"geometry": T.GeometryType, b"geography": T.GeographyType}
 
 
 class NoArrowType(ValueError):  # noqa: N818 - it is read as a sentence
@@ -80,11 +77,6 @@ def to_arrow_type(kind: T.DataType) -> pa.DataType:
     if isinstance(kind, T.VariantType):
         value = pa.field("value", pa.binary(), nullable=False)
         return pa.struct([value, pa.field("metadata", pa.binary(), False, _VARIANT)])
-    for tag, shape in _SHAPES.items():
-        if isinstance(kind, shape):
-            about = {tag: b"true", b"srid": str(kind.srid).encode()}
-            srid = pa.field("srid", pa.int32(), nullable=False)
-            return pa.struct([srid, pa.field("wkb", pa.binary(), False, about)])
     for simple, arrow in _SIMPLE:
         if isinstance(kind, simple):
             return arrow
@@ -109,8 +101,7 @@ def from_arrow_type(kind: pa.DataType) -> T.DataType:
         key, value = from_arrow_type(kind.key_type), from_arrow_type(kind.item_type)
         return T.MapType(key, value, kind.item_field.nullable)
     if pt.is_struct(kind):
-        tagged = _tagged(kind)
-        return from_arrow_schema(pa.schema(list(kind))) if tagged is None else tagged
+        return T.VariantType() if _is_variant(kind) else from_arrow_schema(pa.schema(list(kind)))
     if pt.is_dictionary(kind):
         return from_arrow_type(kind.value_type)
     if pt.is_timestamp(kind):
@@ -122,15 +113,7 @@ def _fields(schema: T.StructType) -> list[pa.Field]:
     return [pa.field(f.name, to_arrow_type(f.dataType), f.nullable) for f in schema.fields]
 
 
-def _tagged(kind: pa.StructType) -> T.DataType | None:
-    """Return the type that the metadata of a struct's last field names, or None."""
-    names, fields = [field.name for field in kind], list(kind)
-    about = (fields[-1].metadata or {}) if fields else {}
-    if names == ["value", "metadata"] and about.get(b"variant") == b"true":
-        return T.VariantType()
-    for tag, shape in _SHAPES.items():
-        if names == ["srid", "wkb"] and about.get(tag) == b"true":
-            srid = int(about[b"srid"])
-            found: T.DataType = shape("ANY" if srid == shape.MIXED_SRID else srid)
-            return found
-    return None
+def _is_variant(kind: pa.StructType) -> bool:
+    """Return whether the metadata of a struct's last field says that it is a variant."""
+    names = [field.name for field in kind]
+    return names == ["value", "metadata"] and (kind[1].metadata or {}).get(b"variant") == b"true"

@@ -1,8 +1,4 @@
-"""The search for a Java that Spark can run on.
-
-Imports nothing but Python's own modules: `scripts/find_java.py` runs this file by its path, before
-pyspark is imported and where it is not installed.
-"""
+"""The search for a Java that Spark can run on, which needs no pyspark."""
 
 from __future__ import annotations
 

@@ -23,18 +23,13 @@ Key: TypeAlias = str | Column | Sequence[str | Column]
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its type if the message is empty."""
-    return first_line_of(str(error), type(error).__name__)
+    r"""Return the first line of an error's message that is not blank, or its type.
 
-
-def first_line_of(text: str, otherwise: str) -> str:
-    r"""Return the first line that is not blank, or `otherwise`.
-
-    >>> first_line_of("\n  no such column; \n'Project", "an error"), first_line_of("", "an error")
-    ('no such column', 'an error')
+    >>> first_line(ValueError("\n  no such column; \n'Project")), first_line(ValueError())
+    ('no such column', 'ValueError')
     """
-    lines = (line.strip() for line in text.splitlines() if line.strip())
-    return next(lines, otherwise).rstrip(";")
+    lines = (line.strip() for line in str(error).splitlines() if line.strip())
+    return next(lines, type(error).__name__).rstrip(";")
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,6 @@ class DKG(NamesItsMoves):
         in the paper, or light keys pass for heavy ones.
     buckets
         κ: buckets per worker for the light keys.
-    relearn
-        Make a new plan from every report instead of only from the first one. Plans then follow
-        drift, but nearly every key moves each time: the paper's schedule ignores where keys are.
 
     **Deviations from the paper**: what it learns from is a window's report, with loads as
     weights, so records need not cost the same; the paper reads the records of a learning phase.
@@ -149,14 +146,11 @@ class DKG(NamesItsMoves):
     theta: float = 0.5
     epsilon: float = 0.5
     buckets: int = 2
-    relearn: bool = False
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self, "theta", self.theta > 0, "above 0")
         require(self, "theta", self.theta >= 1e-6, "at least 1e-6")
-        require(self, "epsilon", 0 < self.epsilon <= 0.5, "above 0 and at most 0.5")
-        require(self, "epsilon", self.epsilon >= 1e-6, "at least 1e-6")
+        require(self, "epsilon", 1e-6 <= self.epsilon <= 0.5, "from 1e-6 to 0.5")
         require_count(self, "buckets", most=MOST_POINTS)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DKGState:
@@ -177,12 +171,12 @@ class DKG(NamesItsMoves):
         _route(read_only(keys), state, out)
 
     def rebalance(self, report: Report, state: DKGState) -> tuple[DKGState, Moves]:
-        """Make a plan from the first report, or from every report if `relearn` is True."""
+        """Make a plan from the first report."""
         origins = np.empty(report.keys.size, np.int32)
         _route(read_only(report.keys), state, origins)
         rest = rest_by_worker(report, int(state.n_workers[0]))
         total = float(report.loads.sum()) + float(rest.sum())
-        if total > 0 and (self.relearn or state.learned[0] == 0):
+        if total > 0 and state.learned[0] == 0:
             state = self._plan(report, rest, total, state)
         targets = np.empty(report.keys.size, np.int32)
         _route(read_only(report.keys), state, targets)

@@ -143,7 +143,7 @@ class FluctuatingZipf(Zipf):
     that has nothing but light keys left; hence the order, and the choice of the giver. The paper
     gives no upper bound; without one all f below the share of the hottest key are the same. Where f
     is out of reach (z = 0: all frequencies are equal), the walk ends with the lightest key. An
-    instance is the worker that `owners` gives a key before it has learned anything, with the seed
+    instance is the worker that `mixed` gives a key before it has learned anything, with the seed
     of the run. All strategies with a routing table, and `hash` with `ring=true`, have the same.
 
     Memory: 36 bytes per key of the domain, and 16 more while loads change. No other synthetic
@@ -163,9 +163,6 @@ class FluctuatingZipf(Zipf):
         The fluctuation rate, from 0 (none).
     n_workers
         Workers between which load shifts: as many as the run has.
-    owners
-        The strategy, of the moving family, whose first assignment says where keys live. Name the
-        one that is measured where its homes are not those of `mixed`.
 
     Examples
     --------
@@ -186,25 +183,19 @@ class FluctuatingZipf(Zipf):
     interval: int = 1_000_000
     f: float = 1.0
     n_workers: int = 15
-    owners: str = "mixed"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "interval", self.interval >= 1, "at least 1")
         require(self, "f", self.f >= 0, "at least 0")
         require(self, "n_workers", self.n_workers >= 2, "at least 2")
-        try:
-            family = registry.make(self.owners).traits.family
-        except ValueError as error:
-            raise ValueError(f"fluctuation: owners: {error}") from None
-        require(self, "owners", family == "moving", "a strategy of the moving family")
 
     def first_owners(self, seed: int) -> SmallInts:
         """Return the worker that has each key in the first interval."""
         keys: Keys = np.empty(self.n_keys, np.uint64)
         hash_ranks(np.arange(1, self.n_keys + 1), keys)
         owners: SmallInts = np.empty(self.n_keys, np.int32)
-        strategy = registry.make(self.owners)
+        strategy = registry.make("mixed")
         strategy.route(keys, strategy.start(self.n_workers, seed_number(seed)), owners)
         return owners
 

@@ -28,7 +28,6 @@ from skewless.workloads.trace_files import (
     require_csv,
     schema_of,
     suffix_of,
-    word_batches,
 )
 from skewless.workloads.workload import CHUNK_SIZE
 
@@ -43,7 +42,6 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
-    ".txt": "text",
 }
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -52,10 +50,9 @@ _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 class Trace:
     """The keys of a file, or of a folder of files in the order of their names.
 
-    Formats: Parquet, CSV with a header (`.tsv`: tabs), JSON lines, and plain text, where each
-    word is a record; words are separated by ASCII white space. Files are read piece by piece,
-    however large they are; all but Parquet may be compressed. The file, its format and the columns
-    are checked when the trace is made.
+    Formats: Parquet, CSV with a header (`.tsv`: tabs), and JSON lines. Files are read piece by
+    piece, however large they are; all but Parquet may be compressed. The file, its format and the
+    columns are checked when the trace is made.
 
     Parameters
     ----------
@@ -63,10 +60,10 @@ class Trace:
         The file or folder. In a folder, names that begin with `_` or `.` are left out. Empty
         files are left out, except Parquet.
     key
-        The columns that are the key; as text with commas between them. Plain text has none.
-        Columns of CSV files are hashed as the text that is written there.
+        The columns that are the key; as text with commas between them. Columns of CSV files are
+        hashed as the text that is written there.
     format
-        `"parquet"`, `"csv"`, `"jsonl"` or `"text"`; `"auto"` goes by the end of the name.
+        `"parquet"`, `"csv"` or `"jsonl"`; `"auto"` goes by the end of the name.
     limit
         At most this many records; None: all.
     weight
@@ -79,9 +76,9 @@ class Trace:
     --------
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "words.txt"
-    ...     _ = path.write_text("to be or not to be")
-    ...     keys = next(Trace(path=str(path)).chunks(seed=0))
+    ...     path = pathlib.Path(folder) / "words.csv"
+    ...     _ = path.write_text("word\\nto\\nbe\\nor\\nnot\\nto\\nbe\\n")
+    ...     keys = next(Trace(path=str(path), key=("word",)).chunks(seed=0))
     >>> bool(keys[0] == keys[4]), len(set(keys.tolist()))
     (True, 4)
     """
@@ -90,7 +87,7 @@ class Trace:
 
     path: str = ""
     key: tuple[str, ...] = ("key",)
-    format: Literal["auto", "parquet", "csv", "jsonl", "text"] = "auto"
+    format: Literal["auto", "parquet", "csv", "jsonl"] = "auto"
     limit: int | None = None
     weight: str | None = None
     delimiter: str = BY_NAME
@@ -108,7 +105,7 @@ class Trace:
         check_types(self)
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
         delimiter_of(self.delimiter, "trace: delimiter")
-        for file in _files_of(self.path):
+        for file in files_of(self.path):
             with file.open("rb"):  # has the best message for a file that cannot be read
                 pass
             require_csv(self.delimiter, "trace: delimiter", file.name, self._format_of(file))
@@ -117,7 +114,7 @@ class Trace:
     @property
     def n_records(self) -> int | None:
         """How many records there are; None for formats that would have to be read for it."""
-        files = _files_of(self.path)
+        files = files_of(self.path)
         if any(self._format_of(file) != "parquet" for file in files):
             return None
         n_records = sum(int(pa.parquet.read_metadata(file).num_rows) for file in files)
@@ -132,7 +129,7 @@ class Trace:
         """Yield what the records cost, cut like `chunks`; None where all cost the same."""
         if self.weight is None:
             return None
-        pieces = (self._costs(file, chunk_size) for file in _files_of(self.path))
+        pieces = (self._costs(file, chunk_size) for file in files_of(self.path))
         return _cut(chain.from_iterable(pieces), chunk_size, self.limit)
 
     def values(self, hashes: Keys) -> dict[int, tuple[Any, ...]]:
@@ -153,9 +150,6 @@ class Trace:
 
     def _require_columns(self, file: Path) -> None:
         kind = self._format_of(file)
-        if kind == "text":
-            require(self, "weight", self.weight is None, "None where the file is a text")
-            return
         schema = _schema(file, kind, self.delimiter)
         named = [("key", column) for column in self.key]
         named += [] if self.weight is None else [("weight", self.weight)]
@@ -173,12 +167,9 @@ class Trace:
             )
 
     def _key_batches(self, chunk_size: int) -> Iterator[pa.RecordBatch]:
-        for file in _files_of(self.path):
-            if self._format_of(file) == "text":
-                yield from word_batches(file)
-            else:
-                for batch in self._batches(file, self.key, chunk_size):
-                    yield batch.select(list(self.key))  # a file may have another order
+        for file in files_of(self.path):
+            for batch in self._batches(file, self.key, chunk_size):
+                yield batch.select(list(self.key))  # a file may have another order
 
     def _costs(self, file: Path, chunk_size: int) -> Iterator[Floats]:
         """Yield the weights of one file; a missing weight is NaN."""
@@ -265,16 +256,14 @@ def is_remote(path: str) -> bool:
 
 
 def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dict[str, pa.DataType]:
-    """Return the columns of the first file of a trace; a text has none."""
+    """Return the columns of the first file of a trace."""
     known = sorted(set(FORMATS.values()))
     if format not in ("auto", *known):
         raise ValueError(f"format must be one of auto, {', '.join(known)}, not {shown(format)}")
-    file = _files_of(path)[0]
+    file = files_of(path)[0]
     kind = _format_by_name(file) if format == "auto" else format
     delimiter_of(delimiter, "trace: delimiter")
     require_csv(delimiter, "trace: delimiter", file.name, kind)
-    if kind == "text":
-        return {}
     schema = _schema(file, kind, delimiter)
     return dict(zip(schema.names, schema.types, strict=True))
 
@@ -284,16 +273,6 @@ def _schema(file: Path, kind: str, delimiter: str) -> pa.Schema:
         return schema_of(file, kind, delimiter)
     except pa.ArrowInvalid as error:
         raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
-
-
-def _files_of(path: str) -> list[Path]:
-    """Return the files; empty ones, which jobs leave behind, only if there are no others.
-
-    An empty Parquet file is broken, and not left out.
-    """
-    files = files_of(path, "trace")
-    full = [file for file in files if file.stat().st_size or suffix_of(file) in (".parquet", ".pq")]
-    return full or files
 
 
 def _format_by_name(file: Path) -> str:

@@ -1,8 +1,7 @@
-"""The files of traces: what columns and words they have, read piece by piece."""
+"""The files of traces: what columns they have, read piece by piece."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +32,13 @@ def delimiter_of(text: object, what: str) -> str | None:
     raise ValueError(f"{what} must be {ALLOWED}, not {shown(text)}")
 
 
-def delimiter_by_ending(ending: str) -> str:
-    """Return the delimiter of files with this ending."""
-    return "\t" if ending == ".tsv" else ","
-
-
 def require_csv(delimiter: object, what: str, file: str, kind: str) -> None:
     """Raise ValueError if a delimiter is given for files that have none."""
     if delimiter not in (None, BY_NAME) and kind != "csv":
         raise ValueError(f"{what} goes with CSV files, and {shown(file)} is read as {kind}")
 
 
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 # Readers work ahead by some blocks of this size; a CSV or JSON record must fit into one.
 _BLOCK_BYTES = 1 << 20
 
@@ -60,7 +54,7 @@ def schema_of(file: Path, kind: str, delimiter: str = BY_NAME) -> pa.Schema:
 
 def open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
     """Return a reader of some columns as text; no columns means all."""
-    between = delimiter_of(delimiter, "delimiter") or delimiter_by_ending(suffix_of(file))
+    between = delimiter_of(delimiter, "delimiter") or ("\t" if suffix_of(file) == ".tsv" else ",")
     return pa.csv.open_csv(
         file,
         read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
@@ -93,18 +87,19 @@ def open_json(file: Path, columns: tuple[str, ...] | None, *, as_number: bool = 
     return pa.json.open_json(file, reading, parsing)
 
 
-def files_of(path: str, what: str) -> list[Path]:
+def files_of(path: str) -> list[Path]:
     """Return the file, or the files of a folder in the order of their names.
 
-    Names that begin with `_` or `.` are left out, as Spark does. Messages begin with `what`.
+    Names that begin with `_` or `.` are left out, as Spark does. Empty files, which jobs leave
+    behind, count only if there are no others. An empty Parquet file is broken, and not left out.
     """
     place = Path(path)
     try:
         is_there = place.exists()
     except OSError as error:  # such as a name that is too long
-        raise ValueError(f"{what}: path {shown(path)}: {error.strerror}") from None
+        raise ValueError(f"trace: path {shown(path)}: {error.strerror}") from None
     if not is_there:
-        raise FileNotFoundError(f"{what}: there is no file or folder {path!r}")
+        raise FileNotFoundError(f"trace: there is no file or folder {path!r}")
     if not place.is_dir():
         return [place]
     files = sorted(file for file in place.rglob("*") if file.is_file())
@@ -114,28 +109,14 @@ def files_of(path: str, what: str) -> list[Path]:
         if not any(part.startswith(("_", ".")) for part in file.relative_to(place).parts)
     ]
     if not seen:
-        raise ValueError(f"{what}: there are no files in {path!r}")
-    return seen
+        raise ValueError(f"trace: there are no files in {path!r}")
+    full = [file for file in seen if file.stat().st_size or suffix_of(file) in (".parquet", ".pq")]
+    return full or seen
 
 
-def suffix_of(file: Path, compressed: Collection[str] = COMPRESSED) -> str:
+def suffix_of(file: Path) -> str:
     """Return the end of the name that tells the format, without that of the compression."""
     suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes and suffixes[-1] in compressed:
+    if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
-
-
-def word_batches(file: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the words of a text, which are separated by white space."""
-    rest = b""
-    with pa.input_stream(str(file), compression="detect") as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            text = rest + block
-            words = text.split()
-            # The last word may continue in the next block.
-            rest = b"" if text[-1:].isspace() or not words else words.pop()
-            if words:
-                yield pa.record_batch({"word": pa.array(words, pa.binary())})
-    if rest:
-        yield pa.record_batch({"word": pa.array([rest], pa.binary())})

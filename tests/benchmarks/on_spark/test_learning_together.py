@@ -31,9 +31,6 @@ def test_mixed_stands_beside_spark_only():
     assert [r["variant"] for r in records] == list(learning_together.BOTH)
     assert all(r["merged"] == 0 for r in records)
     assert len(learning_together.table(records).splitlines()) == 2
-    known = {("mixed", r["variant"]) for r in records[1:]}
-    (again,) = learning_together.measure(["mixed"], stream, known)
-    assert again == records[0]
 
 
 def test_fish_is_told_which_workers_are_slow():

@@ -14,11 +14,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from benchmarks.public import nexmark, shufflebench
 from benchmarks.public.auctions import Auctions
 from benchmarks.public.both_ways import (
-    APPLY,
-    TRANSFORM,
     Query,
     in_order,
-    missing_for_transform,
     run_stream,
 )
 from benchmarks.public.shufflebench import Rules, ShuffleRecords
@@ -73,35 +70,16 @@ def test_q19_has_the_highest_bids_of_each_auction(spark: Any, inputs: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operator", [TRANSFORM, APPLY])
-def test_consumers_are_those_of_a_plain_loop(
-    spark: Any, inputs: Path, tmp_path: Path, operator: str
-) -> None:
-    missing = missing_for_transform()
-    if operator == TRANSFORM and missing is not None:
-        pytest.skip(missing)
+def test_consumers_are_those_of_a_plain_loop(spark: Any, inputs: Path, tmp_path: Path) -> None:
     expected = consumed_in_a_loop(inputs)
     assert len(expected) > 20
-    query = shufflebench.shufflebench(RULES, operator)
-    assert query.plain_verb == operator
+    query = shufflebench.shufflebench(RULES)
     for way in (False, True):
         run = run_stream(spark, query, shufflebench.SCHEMAS, inputs, tmp_path / str(way), ours=way)
         assert run.results.to_pylist() == expected
         assert run.n_records == (100, 100, 100)
     at_once = run_batch(spark, query, shufflebench.SCHEMAS, inputs, ours=True)
     assert at_once.to_pylist() == expected
-
-
-def test_the_faster_operator_is_the_plain_way_where_it_can_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for missing, operator in ((None, TRANSFORM), ("no package", APPLY)):
-        monkeypatch.setattr(shufflebench, "missing_for_transform", lambda missing=missing: missing)
-        query = shufflebench.shufflebench(RULES)
-        assert query.plain_verb == operator
-        assert bool(query.plain_settings) == (operator == TRANSFORM)
-    with pytest.raises(ValueError, match="operator must be"):
-        shufflebench.shufflebench(RULES, "other")
 
 
 def consumed_in_a_loop(inputs: Path) -> list[dict[str, int]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
-from benchmarks.on_spark.sleeping import Found, Job, Sleeping, on_spark, simulated
+from benchmarks.on_spark.sleeping import Job, Sleeping, on_spark, simulated
 from skewless.aggregations import check_aggregator
 from skewless.workloads import Zipf
 
@@ -38,12 +38,3 @@ def test_the_slow_half_takes_longer():
     fair, slow = (simulated("shuffle", job).longest for job in (even, replace(even, slowed=2.0)))
     np.testing.assert_allclose(fair, 0.150)
     np.testing.assert_allclose(slow, 0.300)
-
-
-def test_each_result_beyond_the_first_of_a_key_is_merged():
-    """The second micro-batch has three results: two of key 1, which it has already, one new."""
-    keys, workers, batches = np.array([1, 1, 1, 2]), np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    found = Found(keys, workers, batches, np.array([9.0, 2.0]), [])
-    job = replace(JOB, merge_s=0.5)
-    assert found.work_seconds(job) == 2.0 + 2 * 0.5
-    assert found.work_seconds(replace(job, n_mergers=2)) == 2.0 + 0.5

@@ -15,7 +15,7 @@ from experiments.reproduction.catalogue import PAPERS, all_figures, select
 from experiments.reproduction.figure import SIZES, Cell, Claim, Figure, Measurement, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.papers import fish
-from experiments.reproduction.results import curves, judge
+from experiments.reproduction.results import judge
 from experiments.reproduction.runner import identity
 from experiments.reproduction.table import Entry, Table
 from fake_paper import result
@@ -139,7 +139,7 @@ def test_every_figure_is_there_once_in_the_order_of_its_paper() -> None:
 @by_name(BY_NAME)
 def test_a_figure_says_what_it_is(name: str) -> None:
     figure = BY_NAME[name]
-    assert all((figure.title, figure.data, figure.claims, figure.plots))
+    assert all((figure.title, figure.data, figure.claims))
     for claim in (*figure.claims, *figure.evidence):
         assert claim.says
         assert claim.place
@@ -170,15 +170,12 @@ def test_cells_can_be_told_apart_stored_and_made(name: str, size: Size) -> None:
 
 @sizes
 @by_name(BY_NAME)
-def test_every_label_of_a_claim_or_plot_is_measured_in_every_size(name: str, size: Size) -> None:
+def test_every_label_of_a_claim_is_measured_in_every_size(name: str, size: Size) -> None:
     figure = BY_NAME[name]
     table = Table([Entry(placed.axes, Anything()) for placed in figure.cells(size)])
     numbers = Numbers(table, {name: lambda table, **axes: 1.0 for name in figure.paper.calls})
     for claim in (*figure.claims, *figure.evidence):
         numbers.number(claim.ours)
-    for plot in figure.plots:
-        if not any({"curves", "series"} & set(curve) for curve in plot.curves):
-            assert all(curves(figure, plot, numbers).values())
 
 
 def test_figures_share_cells() -> None:
@@ -218,16 +215,11 @@ def test_more_clear_directions_show_in_a_tiny_run(name: str) -> None:
 
 @pytest.mark.slow
 @by_name(BY_NAME)
-def test_a_tiny_run_gives_numbers_for_all_claims_and_points_for_all_curves(name: str) -> None:
+def test_a_tiny_run_gives_numbers_for_all_claims(name: str) -> None:
     figure = BY_NAME[name]
     numbers = numbers_of(figure)
     for claim in (*figure.claims, *figure.evidence):
         assert math.isfinite(numbers.number(claim.ours)), claim.says
-    for plot in figure.plots:
-        found = curves(figure, plot, numbers)
-        assert found
-        assert all(found.values())
-        assert all(math.isfinite(y) for points in found.values() for _, y in points)
 
 
 @by_name(["fish/9", "mixed/13", *slow(["dalton/13a", "mixed/8"])])

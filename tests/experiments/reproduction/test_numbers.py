@@ -50,7 +50,6 @@ A, B = {"strategy": "A"}, {"strategy": "B"}
         ({"ratio": [A, B], "column": "x", "workers": "@each", "take": "mean"}, 7 / 3),
         ({"ratio": [A, B], "column": "x", "workers": "@<=16", "take": "max"}, 2.0),
         ({"ratio": [A, B], "column": "x", "workers": ["@first", 32], "take": "median"}, 2.5),
-        ({"ratio": [{"constant": 8}, {"column": "x"}], "strategy": "B", "workers": 8}, 4.0),
         (
             {
                 "ratio_of_counts": [{**A, "plus": -2}, {**B, "plus": -2}],
@@ -163,9 +162,6 @@ FIRST = ("claims", 0, "ours")
         (changed("claims", 0, "says", to="{zz} is less"), "its each has no {zz}"),
         (changed("cells_of", to="9"), "nothing is called '9'"),
         (changed("data", to="{zf}, generated"), "nothing is called 'zf'"),
-        (changed("plots", 0, "alng", to=""), "a plot has no alng"),
-        (changed("plots", 0, "along", to="workers"), "plot 'imbalance': 'workers' is no axis"),
-        (changed("plots", 0, "curves", 0, "srategy", to="pkg"), "'srategy' is no axis"),
         (changed("cells", 0, "make", to="simulatd"), "unknown make 'simulatd'; known: simulated"),
         (changed("cells", 0, "take", to=1), "an axis cannot be called take"),
     ],
@@ -191,7 +187,6 @@ def verdict_of(raw: dict[str, Any], rows: list[dict[str, Any]] | None = None) ->
         (changed(*FIRST, "column", to="imbalanc"), "no column is called 'imbalanc'"),
         (changed(*FIRST, "case", to="othr"), "no cell has case='othr'"),
         (changed("evidence", 0, "ours", "strategy", to="cascad"), "no cell has strategy='cascad'"),
-        (changed("plots", 0, "curves", 0, "column", to="y"), "no column is called 'y'"),
         (changed("cells", 0, "strategy", to=["hash", "cascade", "cm"]), "strategy='pkg'"),
         (
             changed("cells", 0, "strategy", to=["hash", "hash", "pkg"]),

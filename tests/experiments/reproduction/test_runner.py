@@ -5,19 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
 import stat
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import SIZES, Figure
-from experiments.reproduction.runner import Failure, expected_work, identity, measure
-from fake_paper import SIMULATED, Bad, Counted, environment, figure, large, result
+from experiments.reproduction.runner import Failure, identity, measure
+from fake_paper import Bad, Counted, figure, large, result
 
 QUICK, TINY = SIZES["quick"], SIZES["tiny"]
 
@@ -148,103 +144,3 @@ def test_a_cell_that_raises_fails_its_own_figures_alone(tmp_path: Path, log: Pat
     assert objects[3]["error"] == "ZeroDivisionError: division by zero"
     assert "no cell has label='missing'" in objects[4]["error"]
     assert len(records(tmp_path)) == 1  # a failure is not kept
-
-
-def test_the_longest_cells_come_first(tmp_path: Path, log: Path) -> None:
-    cells = {str(n): Counted(str(n), str(log), n_records=n) for n in (5, 50, 7)}
-    cells["nested"] = Counted("nested", str(log), n_records=1, of={"n_records": 20})
-    measure([figure("1", cells, [large("5")])], TINY, tmp_path)
-    assert measured(log) == ["50", "nested", "7", "5"]
-    timed = Simulation("hash", "zipf", of={"n_records": 9}, timing={})
-    plain = dataclasses.replace(timed, timing=None)
-    assert expected_work(identity(timed)) > expected_work(identity(plain))
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_same_as_one_byte_for_byte(tmp_path: Path) -> None:
-    texts = []
-    for jobs in (1, 2):
-        outcomes = measure([SIMULATED], TINY, tmp_path / str(jobs), jobs=jobs)
-        texts.append(json.dumps(result(SIMULATED, TINY, outcomes[0])))
-    assert '"verdict": "not reproduced"' in texts[0]  # and not "failed"
-    assert texts[0] == texts[1]
-    one, two = (records(tmp_path / jobs) for jobs in ("1", "2"))
-    assert [path.name for path in one] == [path.name for path in two]
-    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
-
-
-@pytest.mark.slow
-def test_a_process_that_dies_fails_its_figures_and_does_not_hang(tmp_path: Path) -> None:
-    figures = [figure(str(n), {"a": Bad("die" if n else "raise")}, [large("a")]) for n in (0, 1)]
-    outcomes = measure(figures, TINY, tmp_path, jobs=2)
-    assert isinstance(outcomes[1], Failure)
-    assert "terminated abruptly" in outcomes[1].error
-
-
-STOPPED = """
-import signal
-
-# As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C. Only
-# here: the processes that this program starts import it too, and keep what they inherit.
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-import sys
-from pathlib import Path
-from fake_paper import Counted, Slow, figure, large
-from experiments.reproduction.figure import SIZES
-from experiments.reproduction.runner import measure
-
-if __name__ == "__main__":
-    out, jobs = Path(sys.argv[1]), int(sys.argv[2])
-    cells = {str(n): Slow(n) for n in range(4)} | {"quick": Counted("quick", sys.argv[3], 10**9)}
-    try:
-        figures = [figure("1", cells, [large("0")])]
-        measure(figures, SIZES["tiny"], out, jobs=jobs, progress=lambda *_: print(flush=True))
-    except KeyboardInterrupt:
-        print("stopped")
-"""
-
-
-def started(out: Path, log: Path, jobs: int) -> subprocess.Popen[str]:
-    program = out / "program.py"
-    program.write_text(STOPPED)
-    return subprocess.Popen(
-        [sys.executable, str(program), str(out), str(jobs), str(log)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment(),
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_leaves_what_was_measured_and_no_process(
-    tmp_path: Path, log: Path, jobs: int
-) -> None:
-    process = started(tmp_path, log, jobs)
-    deadline = time.monotonic() + 120
-    while not records(tmp_path) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)  # to the parent alone, which is the harder case
-    # Standard output ends only when no process has it open any more.
-    out, err = process.communicate(timeout=30)
-    assert (out.split(), err) == (["stopped"], "")
-    assert measured(log) == ["quick"]
-    assert len(records(tmp_path)) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no groups of processes like these")
-def test_ctrl_c_is_quiet_while_the_processes_start(tmp_path: Path, log: Path) -> None:
-    process = started(tmp_path, log, jobs=2)
-    assert process.stdout is not None
-    process.stdout.readline()  # now the processes are started, and import for a while
-    # A terminal sends it to all of them. The one that waits ignores it for a moment.
-    while process.poll() is None:
-        time.sleep(0.5)
-        os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert (out.split(), err) == (["stopped"], "")

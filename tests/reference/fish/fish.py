@@ -32,8 +32,6 @@ class FishReference:
         capacity: int = 1_000,
         hot_factor: float = 0.25,
         classification: str = "chk",
-        minimum: str = "all-hot",
-        epsilon: float = 1e-4,
         heuristic: bool = True,
         interval: float = 10.0,
         seconds_per_record: float = 0.001,
@@ -42,9 +40,9 @@ class FishReference:
         virtual_nodes: int = 128,
     ) -> None:
         self.n_workers = n_workers
-        self.alpha, self.epoch, self.epsilon = alpha, epoch, epsilon
+        self.alpha, self.epoch, self.epsilon = alpha, epoch, 1e-4
         self.theta = Fraction(hot_factor) / n_workers
-        self.classification, self.minimum = classification, minimum
+        self.classification = classification
         self.hash_seed, ring_seed = seeds(seed, 2)
         n_points = [virtual_nodes] * n_workers
         self.ring = ReferenceRing(n_points, seeds(ring_seed, 1)[0]) if ring else None
@@ -82,7 +80,7 @@ class FishReference:
         shares = [float(count / self.summary.total) for count in self.hot_counts()]
         if self.classification == "w-choices":
             self.d_min = self.n_workers
-        elif self.classification == "d-choices" or self.minimum == "d-choices":
+        elif self.classification == "d-choices":
             self.d_min = min(self.n_workers, fewest_choices(shares, self.n_workers, self.epsilon))
         else:
             self.d_min = min(2, self.n_workers)

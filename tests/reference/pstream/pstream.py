@@ -63,7 +63,6 @@ class Predictor:
         length: int,
         time_weight: float,
         interval: float,
-        false_positive_rate: float,
         floor: float | None = None,
         whole_runs: bool = False,
         until_evicted: bool = False,
@@ -75,7 +74,7 @@ class Predictor:
         self.least_f = f if least_f is None else least_f
         self.floor = self.least_f if floor is None else floor
         self.length, self.w_t, self.interval = length, time_weight, interval
-        self.filter = Filter(math.ceil(1 / self.least_f), false_positive_rate, filter_seed)
+        self.filter = Filter(math.ceil(1 / self.least_f), 0.01, filter_seed)
         mean_entries = 2 / (self.least_f / 2)
         self.capacity = math.ceil(mean_entries + 6 * math.sqrt(mean_entries))
         self.keys: list[int] = []  # in the order in which the synopsis holds them
@@ -210,7 +209,6 @@ def predictor(
     length: int = 16,
     time_weight: float = 0.5,
     interval: float = 1.0,
-    false_positive_rate: float = 0.01,
     bounded: bool = True,
     whole_runs: bool = False,
     until_evicted: bool = False,
@@ -225,7 +223,6 @@ def predictor(
         length,
         time_weight,
         interval,
-        false_positive_rate,
         None if bounded else 1e-6,
         whole_runs,
         until_evicted,

@@ -74,8 +74,6 @@ def _all_attempts(task: Task, aims: Aims, max_entries: int):
 
 
 def mixed(task: Task, aims: Aims, max_entries=3_000, search=_few_attempts):
-    if max_entries is None:
-        return min_mig(task, aims)
     most, least = max_entries, max_entries // 2
     while True:
         feasible = relaxed(aims, task.costs, task.owners, task.homes, task.rest, most)
@@ -102,8 +100,6 @@ def mixed(task: Task, aims: Aims, max_entries=3_000, search=_few_attempts):
 
 
 def mixed_brute_force(task: Task, aims: Aims, max_entries=3_000):
-    if max_entries is None:
-        max_entries = len(task.owners)
     return mixed(task, aims, max_entries, _all_attempts)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.ledger.ledger import Ledger
-from spark.balance.reports import IDENTITY, parsed, source
+from spark.balance.reports import IDENTITY, source
 from spark.ledger.entries import write_report
 
 
@@ -30,25 +30,16 @@ def event(query: str = "query-1", batch: int = 1, rate: float = 2.5) -> Any:
 
 
 def test_the_listener_tells_its_own_query_only(ledger: Ledger, tmp_path: Path) -> None:
-    lines, text = tmp_path / "balance.jsonl", tmp_path / "balance.prom"
-    listener = BalanceListener(ledger.folder, json_lines=lines, prometheus=text)
+    listener = BalanceListener(ledger.folder)
     for batch in (0, 1):
         listener.onQueryProgress(event(batch=batch))
         listener.onQueryProgress(event("query-2", batch=batch))
     assert [batch.balance.batch for batch in listener.history] == [0, 1]
-    told = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    told = [json.loads(json.dumps(batch.as_dict())) for batch in listener.history]
     assert [line["batch"] for line in told] == [0, 1]
     assert (told[1]["input_rows"], told[1]["rows_per_second"]) == (4, 2.5)
     assert (told[1]["batch_seconds"], told[1]["replication"]) == (1.6, 4 / 3)
-    samples = parsed(text.read_text(encoding="utf-8"))
-    assert samples['skewless_batch{query="query-1"}'] == 1
-    assert samples['skewless_rows_per_second{query="query-1"}'] == 2.5
-    assert samples['skewless_batch_seconds{query="query-1"}'] == 1.6
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "balance.jsonl",
-        "balance.prom",
-        "ledger",
-    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
 
 
 def test_the_listener_does_not_bind_a_ledger_that_is_nobodys(tmp_path: Path) -> None:
@@ -58,52 +49,28 @@ def test_the_listener_does_not_bind_a_ledger_that_is_nobodys(tmp_path: Path) -> 
     assert not (tmp_path / "ledger").exists()
 
 
-def test_a_rate_that_is_no_number_is_told_as_unknown(ledger: Ledger, tmp_path: Path) -> None:
-    listener = BalanceListener(ledger.folder, json_lines=tmp_path / "lines")
+def test_a_rate_that_is_no_number_is_told_as_unknown(ledger: Ledger) -> None:
+    listener = BalanceListener(ledger.folder)
     listener.onQueryProgress(event(rate=float("nan")))
-    assert json.loads((tmp_path / "lines").read_text())["rows_per_second"] is None
+    assert listener.history[0].rows_per_second is None
 
 
 def test_errors_are_logged_once_per_kind_and_break_nothing(
-    ledger: Ledger, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = BalanceListener(
-        ledger.folder,
-        json_lines=tmp_path / "missing" / "lines",
-        prometheus=tmp_path / "balance.prom",
-    )
+    listener = BalanceListener(ledger.folder)
     with caplog.at_level(logging.ERROR):
         listener.onQueryProgress(event(batch=0))
         listener.onQueryProgress(event(batch=1))
-        assert [record.message.split(" (")[0] for record in caplog.records] == [
-            "cannot write JSON lines"
-        ]
+        assert not caplog.records
         damaged = next(Path(ledger.folder).glob("workers/*1/*/worker-00000.arrow"))
         damaged.write_bytes(damaged.read_bytes()[:-1])
         listener.onQueryProgress(event(batch=1))
         listener.onQueryProgress(event(batch=1))
     assert [record.message.split(" (")[0] for record in caplog.records] == [
-        "cannot write JSON lines",
         "cannot read the balance",
     ]
     assert [batch.balance.batch for batch in listener.history] == [0, 1]
-    assert 'skewless_batch{query="query-1"} 1' in (tmp_path / "balance.prom").read_text()
-
-
-def test_a_batch_without_records_does_not_hide_the_balance(ledger: Ledger, tmp_path: Path) -> None:
-    text = tmp_path / "balance.prom"
-    listener = BalanceListener(ledger.folder, prometheus=text)
-    write_report(ledger, 2, 0, source(0, 0, 0))
-    for batch in (0, 1, 2, 3):
-        listener.onQueryProgress(event(batch=batch))
-    samples = parsed(text.read_text(encoding="utf-8"))
-    assert samples['skewless_batch{query="query-1"}'] == 1
-    assert samples['skewless_replication{query="query-1"}'] == 4 / 3
-    assert samples['skewless_batches_total{query="query-1"}'] == 4
-    assert samples['skewless_empty_batches_total{query="query-1"}'] == 2
-    assert samples['skewless_records_total{query="query-1"}'] == 10
-    assert "# TYPE skewless_records_total counter" in text.read_text(encoding="utf-8")
-    assert len(listener.history) == 4
 
 
 def test_a_folder_of_all_queries_tells_each_by_its_name(tmp_path: Path) -> None:
@@ -113,13 +80,10 @@ def test_a_folder_of_all_queries_tells_each_by_its_name(tmp_path: Path) -> None:
         one.claim(IDENTITY)
         one.bind(query)
         write_report(one, 1, 0, source(load, 0, 0))
-    listener = BalanceListener(root.folder, prometheus=tmp_path / "balance.prom")
+    listener = BalanceListener(root.folder)
     for query in ("a", "b", "c"):
         listener.onQueryProgress(event(query))
     assert [(one.query, one.balance.records) for one in listener.history] == [("a", 2), ("b", 4)]
-    samples = parsed((tmp_path / "balance.prom").read_text(encoding="utf-8"))
-    assert samples['skewless_records{query="a",worker="0"}'] == 2
-    assert samples['skewless_records{query="b",worker="0"}'] == 4
 
 
 def test_without_a_folder_and_a_session_the_listener_says_what_to_do(monkeypatch) -> None:

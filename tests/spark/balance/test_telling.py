@@ -1,28 +1,23 @@
-"""The balance as JSON lines, as a table and for Prometheus."""
+"""The balance as JSON values and as a table."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skewless.spark.balance.explaining import Balance, Metric, explain_balance, exposition
+from skewless.spark.balance.explaining import explain_balance
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
-from spark.balance.reports import IDENTITY, SAMPLE, parsed, source, worker
+from spark.balance.reports import IDENTITY, source, worker
 from spark.ledger.entries import write_report, write_worker
 
 
-def test_json_lines_hold_all_batches(ledger: Ledger, tmp_path: Path) -> None:
+def test_json_values_hold_all_batches(ledger: Ledger) -> None:
     balance = explain_balance(ledger.folder)
-    balance.write_json_lines(tmp_path / "balance.jsonl")
-    lines = (tmp_path / "balance.jsonl").read_text(encoding="utf-8").splitlines()
-    first, second = (json.loads(line) for line in lines)
-    assert first["query"] == "query-1"
+    first, second = (json.loads(json.dumps(batch.as_dict())) for batch in balance.batches)
+    assert balance.query == "query-1"
     assert (first["batch"], first["records"], first["replication"]) == (0, 6, None)
     second_worker = {"worker": 1, "records": 2, "seconds": 1.0, "pairs": 2, "cost": None}
     assert second["workers"][1] == second_worker
@@ -46,38 +41,6 @@ def test_the_table_is_plain_text_that_no_key_can_break(ledger: Ledger) -> None:
     assert text.isprintable() is False  # it has line ends,
     assert all(line.isprintable() for line in text.splitlines())  # and nothing else of the kind
     assert explain_balance(ledger)._repr_html_().startswith("<pre>")
-
-
-def test_prometheus_gets_the_last_batch(ledger: Ledger) -> None:
-    told = explain_balance(ledger)
-    samples = parsed(told.to_prometheus())
-    assert samples['skewless_batch{query="query-1"}'] == 1
-    assert samples['skewless_records{query="query-1",worker="1"}'] == 2
-    assert samples['skewless_replication{query="query-1"}'] == 4 / 3
-    assert samples['skewless_hot_key_share{query="query-1",rank="1"}'] == 0.5
-    # Of a batch that only sources told of, what is not known is left out.
-    first = parsed(Balance(told.batches[:1], "q").to_prometheus())
-    assert not any("replication" in name or "seconds" in name for name in first)
-    assert Balance([]).to_prometheus() == ""
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_label_survives_the_text_format(label: str) -> None:
-    text = exposition([Metric("g", "Help\nof \\two lines.", (({"query": label}, 0.5),))])
-    lines = text.removesuffix("\n").split("\n")
-    assert lines[:2] == ["# HELP g Help\\nof \\\\two lines.", "# TYPE g gauge"]
-    match = SAMPLE.fullmatch("\n".join(lines[2:]))
-    assert match
-    inside = match[2].removeprefix('query="').removesuffix('"')
-    found = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
-    assert re.sub(r'\\[\\"n]', lambda escape: found[escape[0]], inside) == label
-
-
-def test_numbers_that_are_none_are_told_as_prometheus_spells_them() -> None:
-    values = [float("nan"), float("inf"), -float("inf"), 3.0, 0.1, None]
-    gauge = Metric("g", "G.", tuple(({"at": str(at)}, value) for at, value in enumerate(values)))
-    told = [line.rpartition(" ")[2] for line in exposition([gauge]).splitlines()[2:]]
-    assert told == ["NaN", "+Inf", "-Inf", "3", "0.1"]
 
 
 def test_a_folder_without_a_ledger_is_refused(tmp_path: Path) -> None:

@@ -246,3 +246,13 @@ def test_a_plan_of_another_join_is_refused(spark: Any) -> None:
         join(df, df, "k", plan=plan, within="1 hour")
     with pytest.raises(ValueError, match="is for how"):
         join(df, df, "k", plan=dataclasses.replace(plan, how="right"))
+
+
+def test_hot_keys_that_python_cannot_hold_have_names(spark):
+    years = spark.range(400).selectExpr(
+        "if(id % 10 < 9, timestamp'+12000-01-01 00:00:00', timestamp'2026-01-01 00:00:00') AS k",
+        "id",
+    )
+    plan = plan_join(years, years.withColumnRenamed("id", "other"), "k", workers=4, seed=1)
+    assert [key.name for key in plan.split_keys] == ["+12000-01-01 00:00:00"]
+    assert "counted: 400 × 400 rows" in str(plan)

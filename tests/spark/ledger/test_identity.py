@@ -71,11 +71,11 @@ def test_checking_creates_nothing(ledger):
         "{",
         "7",
         "[" * 100_000,
-        '{"format": "skewless-identity", "version": 1}',
-        '{"format": "skewless-identity", "version": 1, "identity": []}',
-        '{"format": "skewless-identity", "version": 1, "identity": {"seed": [1]}}',
-        '{"format": "skewless-identity", "version": 1, "identity": {"seed": NaN}}',
-        '{"format": {}, "version": 1, "identity": {}}',
+        '{"format": "skewless-identity", "version": 2}',
+        '{"format": "skewless-identity", "version": 2, "identity": []}',
+        '{"format": "skewless-identity", "version": 2, "identity": {"seed": [1]}}',
+        '{"format": "skewless-identity", "version": 2, "identity": {"seed": NaN}}',
+        '{"format": {}, "version": 2, "identity": {}}',
     ],
 )
 def test_a_damaged_identity_is_corrupt(ledger, content):

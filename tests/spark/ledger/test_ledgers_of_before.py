@@ -1,31 +1,28 @@
-"""A ledger that version 1 of the format wrote is continued by this one.
+"""A ledger that version 1 of the format wrote is refused in one line.
 
 `ledgers_of_version_1.zip` has two small ones, of three micro-batches each: `route` with the
-strategy `pkg`, six workers and two sources; `process` with `mixed` and two workers, whose reports
-are in files beside the versions.
+strategy `pkg`, six workers and two sources; `process` with `mixed` and two workers.
 """
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from skewless.spark import explain_balance
-from skewless.spark.ledger import Ledger
-from skewless.spark.routing.plans import PlanMaker
-from skewless.strategies import PartialKey
-from spark.routing.source_tasks import N_RECORDS, keys_of, route, run_task
-from spark.state.chains import SCHEMA, chain, chained, in_order, records
-from spark.state.without_spark import Query, files_of, stamp_of
+from skewless.spark import scale_to
+from skewless.spark.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import state_plan_name
+from skewless.spark.state.versions import bases, version_files
+from spark.state.chains import SCHEMA, chain, records
+from spark.state.without_spark import Query
 
-TABLES = [records(40, batch) for batch in range(8)]
+TOO_OLD = r"^[^\n]* has version 1, and this skewless reads version 2 only: begin with[^\n]*$"
 
 
 @pytest.fixture
@@ -35,44 +32,33 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    return in_order(tuple(row.values()) for row in table.to_pylist())
+def newest(ledger: Ledger) -> bases.Base:
+    found = bases.newest(ledger)
+    assert found is not None
+    return found
 
 
-@pytest.mark.parametrize("run", ["run-0", "run-1"])
-def test_states_and_reports_in_two_files_are_continued(folder: Path, run: str) -> None:
-    """By the same run, as if the program were replaced under it, and after a restart."""
-    seen = {batch: stamp_of(table) for batch, table in enumerate(TABLES[:3])}
-    query = Query(
-        folder / "process", chain(), SCHEMA, strategy="mixed", run=run, kept=2, checkpoint=seen
-    )
-    found = [rows(query.step(batch, TABLES[batch])) for batch in range(3, 8)]
-    assert found == chained(TABLES)[3:]
-    assert not [name for name in files_of(folder / "process") if name.startswith("workers/")]
+@pytest.mark.parametrize("verb", ["process", "route"])
+@pytest.mark.parametrize("ask", [Ledger.identity, Ledger.owner, lambda one: one.claim({"a": 1})])
+def test_what_a_query_asks_first_is_refused(
+    folder: Path, verb: str, ask: Callable[[Ledger], Any]
+) -> None:
+    with pytest.raises(LedgerCorrupt, match=TOO_OLD):
+        ask(Ledger(str(folder / verb)))
 
 
-def test_a_micro_batch_of_before_is_repeated(folder: Path) -> None:
-    query = Query(folder / "process", chain(), SCHEMA, strategy="mixed", run="run-1")
-    found = [rows(query.step(batch, TABLES[batch])) for batch in range(2, 8)]
-    assert found == chained(TABLES)[2:]
+def test_plans_and_versions_are_refused(folder: Path) -> None:
+    ledger = Ledger(str(folder / "process"))
+    base = newest(ledger)
+    with pytest.raises(LedgerCorrupt, match=TOO_OLD):
+        ledger.read(state_plan_name(base.batch, base.run))
+    with pytest.raises(LedgerCorrupt, match=TOO_OLD):
+        version_files.read(ledger, base.version(0).file)
+    with pytest.raises(LedgerCorrupt, match=TOO_OLD):
+        scale_to(str(folder / "process"), 3)
 
 
-def test_balances_of_before_are_shown_beside_new_ones(folder: Path) -> None:
-    query = Query(folder / "process", chain(), SCHEMA, strategy="mixed", run="run-1")
-    for batch in range(2, 5):
-        query.step(batch, TABLES[batch])
-    found = explain_balance(folder / "process").batches
-    assert [(one.batch, one.records) for one in found] == [(batch, 40) for batch in range(5)]
-
-
-def test_sources_go_on_from_reports_of_before(folder: Path) -> None:
-    ledger, strategy = Ledger(str(folder / "route")), PartialKey()
-    plans = PlanMaker(strategy, 6, 11)
-    states = [strategy.start(6, 11, source=source) for source in range(2)]
-    for batch in range(5):
-        for source, state in enumerate(states):
-            wanted = route(strategy, keys_of(batch, source), state)
-            if batch > 2:
-                assert np.array_equal(run_task(plans, ledger, batch, source, "run-1"), wanted)
-    found = explain_balance(folder / "route").batches
-    assert [one.records for one in found] == 5 * [2 * N_RECORDS]
+def test_a_query_is_refused_before_a_record(folder: Path) -> None:
+    query = Query(folder / "process", chain(), SCHEMA, strategy="mixed", run="run-0")
+    with pytest.raises(LedgerCorrupt, match=TOO_OLD):
+        query.plan(3, records(40, 3))

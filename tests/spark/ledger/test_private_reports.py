@@ -6,29 +6,15 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from skewless import aggregations as aggs
-from skewless.spark import BalanceListener, explain_balance
-from skewless.spark.aggregation.combining import RECORDS, _report
-from skewless.spark.aggregation.partials import Partials
 from skewless.spark.ledger.folder import LocalFolder
-from skewless.spark.ledger.ledger import Entry, Ledger
-from skewless.spark.ledger.names import plan_name
-from spark.ledger.entries import write_report, write_worker
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)
-
-IDENTITY = {"strategy": "pkg", "parameters": "{}", "workers": 2, "seed": 0, "key": "k"}
-SECRET = "a key that nobody else may read"
 
 
 @pytest.fixture(autouse=True)
@@ -89,44 +75,3 @@ def test_a_folder_made_for_a_group_shares_all_that_is_in_it(tmp_path: Path, umas
         "query-1/reports/7/two": 0o660,
         "query-1/reports/7/three": 0o660,
     }
-
-
-def worker(keys: list[str]) -> Entry:
-    """Build the report of a worker that got these records."""
-    partials = Partials(pa.schema([("k", pa.string())]), ("k",), {RECORDS: aggs.count()})
-    table = partials.update(pa.table({"k": pa.array(keys, pa.string())}))
-    return _report(partials, table, len(keys), 1.0)
-
-
-def event() -> Any:
-    progress = SimpleNamespace(
-        id="query-1",
-        name=None,
-        batchId=0,
-        timestamp="2024-01-01T00:00:00.000Z",
-        numInputRows=2,
-        processedRowsPerSecond=1.0,
-        durationMs={"triggerExecution": 10},
-    )
-    return SimpleNamespace(progress=progress)
-
-
-def test_outputs_with_keys_are_private_and_that_of_prometheus_has_none(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "ledger"))
-    ledger.claim(IDENTITY)
-    ledger.bind("query-1")
-    ledger.publish(plan_name(0), Entry({}, {}))
-    write_report(ledger, 0, 0, Entry({"loads": np.array([2, 0])}, {"records": 2, "seconds": 0.1}))
-    write_worker(ledger, 0, 0, worker([SECRET, SECRET]))
-    write_worker(ledger, 0, 1, worker([]))
-    out = tmp_path / "out"
-    out.mkdir()
-    listener = BalanceListener(
-        ledger.folder, json_lines=out / "added.jsonl", prometheus=out / "balance.prom"
-    )
-    listener.onQueryProgress(event())
-    explain_balance(ledger.folder).write_json_lines(out / "written.jsonl")
-    assert modes(out) == {"added.jsonl": 0o600, "balance.prom": 0o644, "written.jsonl": 0o600}
-    assert SECRET in (out / "added.jsonl").read_text()
-    assert SECRET in (out / "written.jsonl").read_text()
-    assert SECRET not in (out / "balance.prom").read_text()

@@ -21,7 +21,10 @@ from skewless.spark.state.schemas import shape_of
 from spark.state.counting import SCHEMA, of_keys
 from spark.state.without_spark import Query
 
-TYPES = {"key": "string", "v": "bigint", "ts": "timestamp"}
+_RNG = np.random.default_rng(0)
+RECORDS = pa.table(
+    {"key": _RNG.choice(["a", "b", "c", "d"], 60), "v": _RNG.integers(0, 99, 60), "ts": [None] * 60}
+)
 
 
 class Running(KeyProcessor):
@@ -97,9 +100,9 @@ def in_order_of_time() -> pa.Table:
 
 
 def test_sound_processors_pass() -> None:
-    assert len(check_processor(Running(), types=TYPES)) == 3
+    assert len(check_processor(Running(), RECORDS)) == 3
     check_processor(Sessions(), in_order_of_time(), time="ts")
-    check_processor(CountsPerBatch(), types=TYPES, answers="batch")
+    check_processor(CountsPerBatch(), RECORDS, answers="batch")
 
 
 def test_what_is_forgotten_by_the_watermark_may_be_forgotten_late() -> None:
@@ -151,7 +154,7 @@ class CountsPerBatch(Running):
 )
 def test_unsound_processors_are_found_by_a_small_example(processor: Any, law: str) -> None:
     with pytest.raises(LawBroken, match=f"{type(processor).__name__} breaks {law}") as caught:
-        check_processor(processor, types=TYPES)
+        check_processor(processor, RECORDS)
     assert caught.value.law == law
     assert int(str(caught.value).split("\non ")[1].split()[0]) <= 2
 

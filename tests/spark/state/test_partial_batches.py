@@ -13,9 +13,7 @@ import pytest
 from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger.names import state_plan_name
-from skewless.spark.state.arguments import _check_states
 from skewless.spark.state.planning.state_plan import to_entry
-from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import require_alone
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import SCHEMA, chained, records
@@ -162,14 +160,13 @@ class Other(Narrow):
     meaning = MappingProxyType({"unit": "seconds"})
 
 
-def test_what_fits_no_version_is_refused_before_the_query_starts(tmp_path: Path) -> None:
+def test_what_fits_no_version_is_refused_before_a_record(tmp_path: Path) -> None:
     Query(tmp_path, Wide(), SCHEMA).step(0, TABLES[0])
-    ledger = Ledger(str(tmp_path))
     with pytest.raises(LedgerMismatch, match="the field more bigint, which state_schema lacks"):
-        _check_states(ledger, shape_of(Narrow()))
+        Query(tmp_path, Narrow(), SCHEMA).plan(1, TABLES[1])
     Query(tmp_path / "other", Narrow(), SCHEMA).step(0, TABLES[0])
     with pytest.raises(LedgerMismatch, match=r"with unit: nothing, not with unit: seconds\."):
-        _check_states(Ledger(str(tmp_path / "other")), shape_of(Other()))
+        Query(tmp_path / "other", Other(), SCHEMA).plan(1, TABLES[1])
 
 
 def test_a_first_batch_that_was_not_evaluated_is_named(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from skewless.registry import strategy_of
 from skewless.spark.columns import internal
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.seeds import hash_seed
-from skewless.spark.state.arguments import speeds
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.initial_states import InitialTasks
-from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.controller import Controller, Observed, observed
 from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.worker_reports import read_reports
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions import bases
@@ -85,8 +85,6 @@ class Query:
         kept: int = 100,
         cost: Any = "records",
         interval: int = 1,
-        window: int = 1,
-        capacities: Sequence[float] | None = None,
         checkpoint: dict[int, int] | None = None,
         purge_every: int = 1,
         late: str | None = None,
@@ -110,9 +108,7 @@ class Query:
             workers,
             most,
             interval,
-            window,
             delay,
-            capacities=speeds(capacities, most),
         )
         work = Work(shape, sent, cost, late_column=late, errors_column=errors)
         self.tasks = StateTasks(None, controller, work, kept, purge_every=purge_every)  # type: ignore[arg-type]
@@ -125,6 +121,10 @@ class Query:
         if table is not None:
             self.checkpoint[batch] = stamp_of(table)
         return self.tasks.begin(self.ledger, batch, SEED, Offsets(self.checkpoint))
+
+    def observed(self, plan: Any) -> Observed:
+        """Return the loads that a plan was made from."""
+        return observed(plan.placing, read_reports(self.ledger, plan.base))
 
     def begin_with(self, states: pa.Table, run: str = "initial") -> list[str]:
         """Write initial states, as `process` does; return the keys that are there twice.

@@ -8,7 +8,7 @@ from skewless.kernels.ring import owner
 from skewless.simulator import Cluster, simulate
 from skewless.strategies.fish import Fish
 from skewless.strategies.fish.hot_key_classification import headers
-from skewless.strategies.fish.worker_estimation import estimate
+from skewless.strategies.fish.worker_estimation import estimate, set_clock
 from skewless.strategies.fish.worker_selection import TICKS
 from skewless.strategies.hash import Hash
 from skewless.strategies.shuffle import Shuffle
@@ -37,7 +37,6 @@ from strategies.streams import (
     capacity=st.sampled_from([1, 2, 5, 50]),
     hot_factor=st.sampled_from([0.25, 0.5, 1.5]),
     classification=st.sampled_from(["chk", "chk", "w-choices", "d-choices"]),
-    minimum=st.sampled_from(["all-hot", "d-choices"]),
     heuristic=st.booleans(),
     # In records of one worker: estimates every few records, or hardly ever.
     interval=st.sampled_from([0.5, 3.0, 10_000.0]),
@@ -57,9 +56,6 @@ def test_it_equals_its_oracle(keys, n_workers, seed, **parameters):
     "strategy",
     [
         pytest.param(Fish(epoch=200, capacity=60), id="small"),
-        pytest.param(
-            Fish(epoch=200, capacity=60, minimum="d-choices"), id="d-min", marks=pytest.mark.slow
-        ),
         pytest.param(
             Fish(epoch=200, capacity=200, classification="w-choices"),
             id="w-choices",
@@ -116,11 +112,11 @@ def test_figure_7_chooses_the_worker_with_the_shortest_waiting_time():
     state = strategy.start(4, 0)
     strategy.observe(state, seconds_per_record=[1, 1, 2, 2])
     sent(state, [250, 300, 180, 100])
-    strategy.observe(state, now_seconds=400.0)
+    set_clock(state.backlog, 400.0)
     estimate(state.backlog)
     assert state.backlog.waiting.ticks.tolist() == [0, 0, 0, 0]
     sent(state, [150, 140, 100, 80])
-    strategy.observe(state, now_seconds=500.0)
+    set_clock(state.backlog, 500.0)
     out = np.empty(1, np.int32)
     strategy.route(as_keys([7]), state, out)
     assert out.tolist() == [1]  # W2
@@ -283,8 +279,6 @@ def test_speeds_are_respected_only_with_the_heuristic():
         ("capacity", 0),
         ("hot_factor", 0.0),
         ("classification", "none"),
-        ("minimum", "d"),
-        ("epsilon", -1.0),
         ("interval", 0.0),
         ("seconds_per_record", 0.0),
         ("utilisation", 0.0),
@@ -301,10 +295,8 @@ def test_observing_nonsense_is_refused():
     state = strategy.start(2, 0)
     with pytest.raises(ValueError, match="seconds_per_record"):
         strategy.observe(state, seconds_per_record=[1.0, -1.0])
-    with pytest.raises(ValueError, match="now_seconds"):
-        strategy.observe(state, now_seconds=-1.0)
     with pytest.raises(ValueError, match="heuristic"):
-        Fish(heuristic=False).observe(state, now_seconds=1.0)
+        Fish(heuristic=False).observe(state, seconds_per_record=[1.0, 1.0])
     for wrong in ([1.0], [1.0, -1.0], [0.0, 0.0], [1.0, np.nan], [1.0, np.inf]):
         with pytest.raises(ValueError, match="capacities"):
             strategy.rescale(state, 2, np.array(wrong))

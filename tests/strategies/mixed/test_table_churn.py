@@ -27,7 +27,7 @@ def played(strategy, reports, n_workers=8):
 
 def needed_at_a_time():
     """Return the most entries that one report alone needs."""
-    forgets = played(Mixed(keep_unreported=False), churning(8))
+    forgets = played(Mixed(forget_after=1), churning(8))
     return max(int(state.n_entries[0]) for _, state, _ in forgets)
 
 

@@ -10,9 +10,9 @@ from reference.pstream import pstream as reference
 from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies import Hash
 from skewless.strategies.pstream import PStream
-from skewless.strategies.pstream.bloom import contains
 from skewless.strategies.pstream.coin_synopsis import vectors
 from skewless.strategies.pstream.hot_key_predictor import hot_keys
+from strategies.pstream.look_ups import contains
 from strategies.streams import (
     as_keys,
     drifting,
@@ -31,7 +31,7 @@ OFTEN = [
     {"f": 1.0},
     {"f": 0.5, "length": 2},
     {"f": 0.3},
-    {"f": 0.1, "length": 3, "false_positive_rate": 0.5},
+    {"f": 0.1, "length": 3},
     {"least_f": 0.5, "interval": 0.5},
     {"least_f": 0.05, "interval": 0.1, "time_weight": 0.9},
     {"least_f": 0.01, "interval": 0.3, "time_weight": 0.1},
@@ -188,8 +188,6 @@ def test_sources_that_merge_find_hot_keys_sooner_than_those_that_do_not():
         ("time_weight", 1.1),
         ("interval", 0.0),
         ("interval", np.inf),
-        ("false_positive_rate", 0.0),
-        ("false_positive_rate", 1.0),
     ],
 )
 def test_parameters_out_of_range_are_refused_by_name(parameter, value):

@@ -159,7 +159,5 @@ def adapting(strategy: str, phase: int, interval: int, adaptive: bool, seed: int
     peaks = result.windows.peaks * n_workers / result.windows.records
     return {
         "intervals": last,
-        "sync_seconds": times,
-        "sync_intervals": intervals,
         "window_max_load_ratio": peaks.tolist(),
     }

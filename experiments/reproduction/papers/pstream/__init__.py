@@ -9,14 +9,13 @@ PStream's throughput differs by some 10 % from seed to seed: where that matters,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from statistics import mean, variance
 from typing import Any
 
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Size, named
 from experiments.reproduction.fitting import fitted_keys, fitted_z, share_of_top
 from experiments.reproduction.papers.pstream import counting
 from experiments.reproduction.papers.pstream.rivals import SplitSimulation
@@ -227,16 +226,6 @@ def _standard_errors(table: Table, column: str, most: bool) -> float:
     return abs(mean(one) - mean(other)) / error if error else 0.0
 
 
-def _distributions(
-    table: Table, strategies: list[str], merging: bool = False
-) -> Mapping[str, Points]:
-    found = {strategy: sorted(_latencies(table, strategy, merging)) for strategy in strategies}
-    return {
-        strategy: [(one, (i + 1) / len(seconds)) for i, one in enumerate(seconds)]
-        for strategy, seconds in found.items()
-    }
-
-
 PAPER = Paper(
     "pstream",
     "PStream",
@@ -259,5 +248,4 @@ PAPER = Paper(
         "unsteadiness": lambda table, strategy: float(np.std(_latencies(table, strategy))),
         **named(_part_within, _loaded_throughput, _standard_errors),
     },
-    curves=named(_distributions),
 )

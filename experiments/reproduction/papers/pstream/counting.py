@@ -115,8 +115,6 @@ def weighed_thresholds(distribution: str, n_keys: int, n_thresholds: int, seed: 
     cost = rare + hot
     best, equal = int(cost.argmin()), int(np.abs(rare - hot).argmin())
     return {
-        **{"rare": rare.tolist(), "hot": hot.tolist(), "cost": cost.tolist()},
-        "thresholds": thresholds.tolist(),
         "apart": abs(best - equal) / n_thresholds,
         "at_equal": float(cost[equal] / cost[best]),
         "at_ends": float(min(cost[0], cost[-1]) / cost[best]),

@@ -51,7 +51,7 @@ def log(
     if page is not None:
         with needing_bokeh():
             from skewless.dashboard.diagnose_pages import write_replay_page
-    from skewless.diagnosis.event_log import is_compacted, read_events
+    from skewless.diagnosis.event_log import read_events
     from skewless.diagnosis.replay import what_if
     from skewless.diagnosis.stages import summarise
     from skewless.diagnosis.stragglers import find_stragglers
@@ -60,12 +60,11 @@ def log(
         if not slow > 1.0:
             raise ValueError(f"--slow must be above 1, not {slow}")
         n_slots = _slots(slots, executors, cores)
-        compacted = is_compacted(file)
         application = summarise(read_events(file))
         if page is not None:
             reading.file_to_write(page, "--page")
         stragglers = find_stragglers(application, slow=slow)
-        _show_log(application, stragglers, compacted=compacted, as_json=as_json)
+        _show_log(application, stragglers, as_json=as_json)
         if n_slots is None and page is None:
             return
         replays = what_if(application, stragglers, n_slots)
@@ -83,22 +82,12 @@ def log(
 
 def _slots(slots: str | None, executors: str | None, cores: str | None) -> int | None:
     """Return how many tasks run at the same time by these options; None without any."""
-    if (executors is None) != (cores is None):
-        raise ValueError("--executors and --cores go together")
-    given = {"--slots": slots, "--executors": executors, "--cores": cores}
-    counts = {
-        name: reading.count(text, name, least=1, most=MOST_WORKERS)
-        for name, text in given.items()
-        if text is not None
-    }
-    if "--executors" not in counts:
-        return counts.get("--slots")
-    product = counts["--executors"] * counts["--cores"]
-    if counts.get("--slots", product) != product:
-        raise ValueError(
-            f"--slots is {counts['--slots']}, and {counts['--executors']} executors with "
-            f"{counts['--cores']} cores have {product}: give one of them, or the same"
-        )
+    if (executors is None) != (cores is None) or (executors and slots):
+        raise ValueError("--executors and --cores go together, or give --slots alone")
+    if executors is None or cores is None:
+        return None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS)
+    n_executors = reading.count(executors, "--executors", 1, MOST_WORKERS)
+    product = n_executors * reading.count(cores, "--cores", 1, MOST_WORKERS)
     return whole(product, "--executors times --cores", most=MOST_WORKERS)
 
 
@@ -132,10 +121,8 @@ def _print_what_if(replays: list[WhatIf]) -> None:
     _print_rest(len(asked.stages), "stages, all shorter")
 
 
-def _show_log(
-    application: Application, stragglers: list[Straggler], *, compacted: bool, as_json: bool
-) -> None:
-    has_gaps = application.unfinished or application.failed or application.open_jobs or compacted
+def _show_log(application: Application, stragglers: list[Straggler], *, as_json: bool) -> None:
+    has_gaps = application.unfinished or application.failed or application.open_jobs
     rules_skew_out = bool(application.stages) and not has_gaps and not stragglers
     if as_json:
         told = {
@@ -143,7 +130,6 @@ def _show_log(
             "name": application.name,
             "spark": application.spark,
             "complete": application.complete,
-            "compacted": compacted,
             "stages": len(application.stages),
             "open_jobs": application.open_jobs,
             "stragglers": len(stragglers),
@@ -165,7 +151,7 @@ def _show_log(
         f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
         f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
     )
-    _print_gaps(application, compacted=compacted)
+    _print_gaps(application)
     for shuffle in application.undone:
         what = f" ({shuffle.query})" if shuffle.query else ""
         print(
@@ -185,12 +171,10 @@ def _show_log(
         )
 
 
-def _print_gaps(application: Application, *, compacted: bool) -> None:
+def _print_gaps(application: Application) -> None:
     """Print what the log does not show, and what failed or did not end."""
     if not application.complete:
         print("The log has no end: the application was killed, still runs, or the log is damaged.")
-    if compacted:
-        print("The log is compacted: Spark has left out jobs that ended earlier.")
     if application.open_jobs:
         jobs = "1 job has" if application.open_jobs == 1 else f"{application.open_jobs} jobs have"
         print(f"{jobs} no end in the log.")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Workers
+from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.kernels.hashing import seed_array
 from skewless.simulator.forwarding import MergeStage
 from skewless.simulator.starting import require_memory
 from skewless.simulator.timed import queueing, under_way
 from skewless.simulator.timed.queueing import Batch, Queues, Rules, with_records
 from skewless.simulator.timed.timing import LONGEST_SECONDS, Timing
-from skewless.simulator.timed.under_way import HeldKeys, InFlight, Parked, Times, no_times
+from skewless.simulator.timed.under_way import HeldKeys, Parked, Times, no_times
 from skewless.state import zeros
 
 
@@ -29,12 +28,6 @@ class WindowTimes:
     latency_max: Floats
     latencies: Ints  # [window, bucket]; see `latency_bounds`
     queues: Ints  # [window, worker]: records that waited as the window ended
-    lost: Ints  # records that a failing worker had and that were not sent again
-    replayed: Ints  # those that were sent again, once for each time
-
-
-#: Routes records anew, given their keys, what they cost in seconds, and their sources.
-Reroute = Callable[[Keys, Floats, SmallInts], Workers]
 
 
 class Clock:
@@ -52,11 +45,9 @@ class Clock:
         window: int,
         capacities: Floats,
         seed: int,
-        failing: Sequence[int] = (),
-        n_slides: int = 1,
         forwarding: bool = False,
     ) -> None:
-        """Begin at 0, with empty queues; `failing` has each worker as often as it will fail."""
+        """Begin at 0, with empty queues."""
         _require_room(timing, n_sources, capacities)
         self.timing = timing
         self._window = window
@@ -66,9 +57,7 @@ class Clock:
         self._rules = Rules(
             arrivals=queueing.ARRIVALS.index(timing.arrivals),
             gap=n_sources / timing.rate if timing.rate else 0.0,
-            burst=timing.burst,
             emit=timing.emit,
-            network=timing.network,
             pending=timing.pending,
             exponential=timing.spread == "exponential",
             seed=seed_array(seed, 1)[0],
@@ -78,17 +67,11 @@ class Clock:
         self._times = no_times(0)
         self._batch = zeros(Batch, 0, head=np.arange(n_sources), end=1)
         self._held = HeldKeys()
-        self._holds = False  # whether a record ever had to wait for the state of its key
-        none = np.zeros(1, np.int64)
-        self._parked = Parked(np.zeros(1, under_way.PARKED), none)
-        fails = np.bincount(np.array(failing, np.int64), minlength=capacities.size)
-        self._flight = InFlight(np.empty(0, under_way.SENT), none.copy(), fails)
-        self._lost: list[Ints] = []  # the windows of records
-        self._replayed: list[Ints] = []
+        self._parked = Parked(np.zeros(1, under_way.PARKED), np.zeros(1, np.int64))
         self._waiting: list[Ints] = []
         self._merging = None
         if timing.merge:
-            self._merging = MergeStage(timing, n_slides=n_slides, forwarding=forwarding)
+            self._merging = MergeStage(timing, forwarding=forwarding)
         self._merged: list[float] = []
 
     @property
@@ -107,24 +90,21 @@ class Clock:
             costs *= weights
         until = self._held.until(keys)
         windows = np.full(keys.size, window)
-        self._batch = with_records(self._batch, workers, costs, windows, until, keys)
+        self._batch = with_records(self._batch, workers, costs, windows, until)
         self._n_records += keys.size
         if self._merging is not None:
             self._merging.add(window, keys, workers)
-        self._holds = self._holds or bool(until.any())
-        if self._holds:
+        if until.any():
             n_held = int(np.count_nonzero(self._batch.until[: self._batch.end[0]]))
             self._parked = under_way.with_room(self._parked, n_held)
-        ends = self._n_records % self._window == 0
-        self._advance(to_the_end=ends and self.timing.barrier)
-        if ends:
+        self._advance(to_the_end=False)
+        if self._n_records % self._window == 0:
             self._end_window()
             self._close_windows(whole=window + 1)
 
     def finish(self) -> WindowTimes:
         """Process what is left, and return the times of all windows."""
         self._advance(to_the_end=True)
-        under_way.settle(self._flight, self._times, np.inf, -1)
         if self._n_records % self._window:
             self._end_window()
         n_windows = -(-self._n_records // self._window)
@@ -138,84 +118,7 @@ class Clock:
             latency_max=times.latency_max[:n_windows],
             latencies=times.latencies[:n_windows],
             queues=np.array(self._waiting, np.int64).reshape(n_windows, self._n_workers),
-            lost=_by_window(self._lost, n_windows),
-            replayed=_by_window(self._replayed, n_windows),
         )
-
-    def stop(self, worker: int, seconds: float) -> None:
-        """Stop a worker for some time, after it has done what is in its queue."""
-        free = self.queues.free[worker]
-        free[:] = np.maximum(free, self.now) + seconds
-
-    def fail(self, worker: int, reroute: Reroute, *, replay: bool) -> None:
-        """Let a worker fail; `reroute` chooses new workers for records.
-
-        A record that its source had sent is lost, or sent again now. A record that its source has
-        not sent yet, because there was no room or because it is not its turn, goes to another
-        worker.
-        """
-        now, batch, parked, flight = self.now, self._batch, self._parked, self._flight
-        under_way.settle(flight, self._times, now, -1)
-        sent = flight.rows[: int(flight.size[0])]
-        mine = sent["worker"] == worker
-        unsent = mine & (sent["begin"] > now)
-        had = mine & ~unsent
-        self._release_sources(sent[unsent], now)
-        (self._replayed if replay else self._lost).append(sent["window"][had])
-        if not replay:
-            np.add.at(self._times.done, sent["window"][had], 1)
-            np.minimum.at(self._times.first, sent["window"][had], sent["begin"][had])
-            np.maximum.at(self._times.last, sent["window"][had], now)
-        at = np.flatnonzero(mine if replay else unsent)
-        held = np.flatnonzero(parked.rows["worker"][: int(parked.size[0])] == worker)
-        coming, source_of = _unsent(batch)
-        is_mine = batch.workers[coming] == worker
-        coming = coming[is_mine]
-        keys, costs, sources, windows = (
-            np.concatenate([sent[name][at], parked.rows[name][held], of_batch])
-            for name, of_batch in (
-                ("key", batch.keys[coming]),
-                ("cost", batch.costs[coming]),
-                ("source", source_of[is_mine]),
-                ("window", batch.windows[coming]),
-            )
-        )
-        workers = reroute(keys, costs, sources)
-        first, second, third = np.split(workers, [at.size, at.size + held.size])
-        parked.rows["worker"][held] = second
-        batch.workers[coming] = third
-        self._parked = parked = under_way.with_room(parked, at.size)
-        leave = np.where(unsent[at], np.maximum(sent["wanted"][at], now), now)
-        born = sent["born"][at]
-        if self._rules.arrivals == queueing.FULL:  # latency counts from when a record leaves
-            born = np.where(unsent[at], leave, born)
-        for row, until, new, since in zip(sent[at], leave, first, born, strict=True):
-            under_way.park(
-                parked, until, new, row["cost"], row["window"], since, row["key"], row["source"]
-            )
-        self.queues.free[worker] = now
-        self.queues.begun[worker] = -np.inf
-        self.queues.place[worker] = 0
-        flight.fails[worker] -= 1
-        flight.size[0] = np.count_nonzero(~mine)
-        self._flight = flight._replace(rows=sent[~mine])
-        if self._merging is not None:
-            for window in np.unique(windows):
-                there = windows == window
-                self._merging.add(int(window), keys[there], workers[there])
-        self._restart_sources()
-
-    def _release_sources(self, unsent: Rows, now: float) -> None:
-        """Release the sources that wait for room at a worker, by the records they wait with."""
-        queues, rules = self.queues, self._rules
-        for row in unsent:
-            source = row["source"]
-            if row["number"] != queues.emitted[source] - 1:
-                continue  # it is not what the source waits for
-            free = max(float(row["wanted"]), now) + rules.emit
-            if rules.pending and queues.n_under_way[source] == rules.pending:
-                free = max(free, float(queues.under_way[source, 0]))
-            queues.due[source] = max(free, float(queues.arrived[source]))
 
     def hold(self, keys: Keys, until: Floats) -> None:
         """Keep records of these keys at their sources until the times given."""
@@ -236,28 +139,11 @@ class Clock:
         return measured
 
     def _advance(self, *, to_the_end: bool) -> None:
-        if self._flight.fails.any():
-            n_sent = int(_unsent(self._batch)[0].size + self._parked.size[0])
-            self._flight = under_way.with_room(self._flight, n_sent)
         queueing.advance(
-            self.queues,
-            self._batch,
-            self._parked,
-            self._flight,
-            self._times,
-            self._rules,
-            to_the_end,
+            self.queues, self._batch, self._parked, self._times, self._rules, to_the_end
         )
-        if self._flight.size[0]:
-            # Where windows are micro-batches, the next one begins when all of this one is done.
-            known = np.inf if to_the_end and self.timing.barrier else self.now
-            under_way.settle(self._flight, self._times, known, -1)
-        if not to_the_end:
-            return
-        if self.timing.barrier:
-            all_done = float(self._times.last.max(initial=0.0))
-            self.queues.due[:] = np.maximum(self.queues.due, all_done + self.timing.batch)
-        self._restart_sources()
+        if to_the_end:
+            self._restart_sources()
 
     def _restart_sources(self) -> None:
         """Let all sources take part again, the one that is due first in front."""
@@ -275,8 +161,6 @@ class Clock:
             return
         if len(self._merged) <= earlier:  # only then does the merge stage decide what comes next
             self._advance(to_the_end=True)
-            # A source that waits for these results sends nothing that could fail before.
-            under_way.settle(self._flight, self._times, self.now, earlier)
             self._close_windows(whole=window)
         self._times.gate[window] = self._merged[earlier]
 
@@ -300,7 +184,6 @@ def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floa
     queues = zeros(
         Queues,
         n_workers,
-        free=np.zeros((n_workers, timing.threads)),
         capacities=capacities.copy(),
         begun=np.full((n_workers, timing.queue), -np.inf),
         due=n_sources,
@@ -317,25 +200,10 @@ def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floa
     return queues
 
 
-def _unsent(batch: Batch) -> tuple[Ints, SmallInts]:
-    """Return where the batch has records, and their sources."""
-    places = np.arange(batch.head.min(), batch.end[0])
-    sources = ((places - batch.head[0]) % batch.head.size).astype(np.int32)
-    unsent = places >= batch.head[sources]
-    return places[unsent], sources[unsent]
-
-
-def _by_window(windows: list[Ints], n_windows: int) -> Ints:
-    """Count the records of each window."""
-    none: Ints = np.empty(0, np.int64)
-    counts: Ints = np.bincount(np.concatenate([none, *windows]), minlength=n_windows)
-    return counts
-
-
 def _require_room(timing: Timing, n_sources: int, capacities: Floats) -> None:
     """Raise ValueError where queues do not fit into memory, or times into numbers."""
     n_workers = capacities.size
-    n_times = n_workers * (timing.queue + timing.threads) + n_sources * timing.pending
+    n_times = n_workers * (timing.queue + 1) + n_sources * timing.pending
     what = f"timing: queues of {timing.queue:,} records for {n_workers:,} workers"
     if timing.pending:
         what += f", and {timing.pending:,} records under way for {n_sources:,} sources,"

@@ -13,28 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts
 from skewless.kernels.hashing import draw, to_unit
 from skewless.kernels.sorting import sift
 from skewless.plumbing.compiling import kernel
-from skewless.simulator.timed.under_way import (
-    InFlight,
-    Parked,
-    Times,
-    drop_first,
-    note,
-    park,
-    remember,
-)
+from skewless.simulator.timed.under_way import Parked, Times, drop_first, note, park
 
-ARRIVALS = ("full", "even", "poisson", "bursts")
-FULL, _EVEN, _POISSON, _BURSTS = range(4)
+ARRIVALS = ("full", "even", "poisson")
+FULL, _EVEN, _POISSON = range(3)
 
 
 class Queues(NamedTuple):
     """Workers, sources, and what is under way."""
 
-    free: Floats  # [worker, thread]: when it will be free
+    free: Floats  # by worker: when it will be free
     capacities: Floats  # by worker
     begun: Floats  # [worker, place]: when the last records were taken out of its queue
     place: Ints  # by worker: of the oldest of these
@@ -56,7 +48,6 @@ class Batch(NamedTuple):
     costs: Floats  # seconds on a worker of capacity 1
     windows: Ints  # the window of each record
     until: Floats  # before which it may not leave, because its key has no state yet
-    keys: Keys
     head: Ints  # by source: the place of its next record, which may not be there yet
     end: Ints  # [1] behind the last record
 
@@ -66,9 +57,7 @@ class Rules(NamedTuple):
 
     arrivals: Any
     gap: Any  # mean seconds between two arrivals at one source
-    burst: Any
     emit: Any
-    network: Any
     pending: Any
     exponential: Any
     seed: Any
@@ -128,23 +117,15 @@ def next_arrival(queues: Queues, rules: Rules, source: I64, n_sources: I64) -> F
     if rules.arrivals == _POISSON:
         before = queues.arrived[source] if number > 0 else 0.0
         return before + rules.gap * _exponential(rules.seed, number * n_sources + source)
-    at = number * n_sources + source  # in the whole stream
-    if rules.arrivals == _BURSTS:
-        at -= at % rules.burst
-    return at * (rules.gap / n_sources)
+    return (number * n_sources + source) * (rules.gap / n_sources)
 
 
 @kernel
 def _serve(queues: Queues, worker: I64, arrival: F64, cost: F64) -> F64:
     """Put a record into the queue of a worker, and return when it is done."""
-    free = queues.free[worker]
-    thread = 0
-    for i in range(1, free.size):
-        if free[i] < free[thread]:
-            thread = i
-    begin = max(arrival, free[thread])
+    begin = max(arrival, queues.free[worker])
     seconds = cost / queues.capacities[worker]
-    free[thread] = begin + seconds
+    queues.free[worker] = begin + seconds
     place = queues.place[worker]
     queues.begun[worker, place] = begin
     queues.place[worker] = place + 1 if place + 1 < queues.begun.shape[1] else 0
@@ -168,19 +149,12 @@ def _may_send_again(queues: Queues, rules: Rules, source: I64, done: F64) -> F64
 
 
 @kernel
-def _serve_parked(
-    queues: Queues, parked: Parked, flight: InFlight, times: Times, network: F64
-) -> None:
+def _serve_parked(queues: Queues, parked: Parked, times: Times) -> None:
     """Send the record that may leave first; it has waited, so a full queue takes it."""
     row = parked.rows[0]
-    begin, worker, window = row["until"], row["worker"], row["window"]
-    cost, born = row["cost"], row["born"]
-    done = _serve(queues, worker, begin + network, cost)
-    if flight.fails[worker]:
-        source, key = row["source"], row["key"]
-        remember(flight, worker, window, source, -1, begin, begin, done, born, cost, key)
-    else:
-        note(times, window, begin, done, done - born)
+    begin = row["until"]
+    done = _serve(queues, row["worker"], begin, row["cost"])
+    note(times, row["window"], begin, done, done - row["born"])
     drop_first(parked)
 
 
@@ -199,7 +173,6 @@ def advance(
     queues: Queues,
     batch: Batch,
     parked: Parked,
-    flight: InFlight,
     times: Times,
     rules: Rules,
     to_the_end: bool,
@@ -213,7 +186,7 @@ def advance(
     while queues.n_heap[0] > 0:
         source = queues.heap[0]
         if parked.size[0] > 0 and parked.rows[0]["until"] <= queues.due[source]:
-            _serve_parked(queues, parked, flight, times, rules.network)
+            _serve_parked(queues, parked, times)
             continue
         i = batch.head[source]
         if i >= batch.end[0]:
@@ -230,30 +203,24 @@ def advance(
             continue
         worker = batch.workers[i]
         cost = batch.costs[i]
-        key = batch.keys[i]
-        number = queues.emitted[source]
         if rules.exponential:
-            cost *= _exponential(~rules.seed, number * n_sources + source)
+            cost *= _exponential(~rules.seed, queues.emitted[source] * n_sources + source)
         wanted = queues.due[source]
         arrived = queues.arrived[source]
         if batch.until[i] > wanted:
             born = wanted if rules.arrivals == FULL else arrived
-            park(parked, batch.until[i], worker, cost, window, born, key, source)
+            park(parked, batch.until[i], worker, cost, window, born)
             _next_record(queues, batch, rules, source, wanted)
             continue
         # Sources that find no room wait in line: the next place is for the one that came first.
         time = max(wanted, queues.begun[worker, queues.place[worker]])
-        done = _serve(queues, worker, time + rules.network, cost)
-        born = time if rules.arrivals == FULL else arrived
-        if flight.fails[worker]:
-            remember(flight, worker, window, source, number, wanted, time, done, born, cost, key)
-        else:
-            note(times, window, time, done, done - born)
+        done = _serve(queues, worker, time, cost)
+        note(times, window, time, done, done - (time if rules.arrivals == FULL else arrived))
         if rules.pending > 0:
             time = max(time, _may_send_again(queues, rules, source, done) - rules.emit)
         _next_record(queues, batch, rules, source, time)
     while to_the_end and parked.size[0] > 0:
-        _serve_parked(queues, parked, flight, times, rules.network)
+        _serve_parked(queues, parked, times)
 
 
 def with_records(before: Batch, *columns: NDArray[Any]) -> Batch:

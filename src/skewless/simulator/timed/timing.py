@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 from skewless.parameters import check_types, require
 from skewless.plumbing.arguments import shown
 
-_MOST_THREADS = 256
 _MOST_WAITING = 1 << 20
 #: The longest time that anything may take once: some 30 years.
 LONGEST_SECONDS = 1e9
@@ -31,28 +30,17 @@ class Timing:
         Seconds that a record of weight 1 takes a worker of capacity 1.
     spread
         `fixed`: as long as `service` says; `exponential`: that is the mean.
-    threads
-        Records that a worker processes at the same time.
     arrivals
         When records reach their sources. `full`: all are there, and back-pressure alone decides.
-        `even`: at the rate, one by one. `poisson`: at random, at that mean rate. `bursts`: at
-        that mean rate, `burst` records at once.
+        `even`: at the rate, one by one. `poisson`: at random, at that mean rate.
     rate
         Records per second, over all sources; not for `full`.
-    burst
-        Records that arrive together, for `bursts`.
     emit
         Seconds that a source takes for a record: reading it and choosing its worker.
-    network
-        Seconds from a source to a worker.
     queue
         Records that may wait for a worker.
     pending
         Records of one source that may be under way, the ones in service included; 0: no limit.
-    barrier
-        Each window is a micro-batch: the next one begins when all of it is done.
-    batch
-        Seconds that a micro-batch takes besides its records.
     merge
         Seconds to merge one replica of a key, at the end of each window.
     reducers
@@ -61,8 +49,6 @@ class Timing:
         Windows whose results may wait for the merge stage before sources wait; 0: no limit.
     plan
         Seconds that a plan of the moving family takes.
-    plan_per_key
-        Seconds in addition for each key of the report.
     transfer
         Seconds to move one unit of state; each worker sends its keys one after the other.
     """
@@ -71,21 +57,15 @@ class Timing:
 
     service: float = 1e-4
     spread: Literal["fixed", "exponential"] = "fixed"
-    threads: int = 1
-    arrivals: Literal["full", "even", "poisson", "bursts"] = "full"
+    arrivals: Literal["full", "even", "poisson"] = "full"
     rate: float = 0.0
-    burst: int = 1
     emit: float = 0.0
-    network: float = 0.0
     queue: int = 1024
     pending: int = 0
-    barrier: bool = False
-    batch: float = 0.0
     merge: float = 0.0
     reducers: int = 1
     unmerged: int = 0
     plan: float = 0.0
-    plan_per_key: float = 0.0
     transfer: float = 0.0
 
     def __post_init__(self) -> None:
@@ -98,17 +78,12 @@ class Timing:
             least, most = _RATES
             allowed = f"{least:g} … {most:g} where arrivals are {self.arrivals}"
             require(self, "rate", least <= self.rate <= most, allowed)
-        require(self, "threads", 1 <= self.threads <= _MOST_THREADS, f"1 … {_MOST_THREADS}")
-        require(self, "burst", self.burst >= 1, "at least 1")
         require(self, "queue", 1 <= self.queue <= _MOST_WAITING, f"1 … {_MOST_WAITING:,}")
         require(self, "pending", 0 <= self.pending <= _MOST_WAITING, f"0 … {_MOST_WAITING:,}")
         require(self, "reducers", self.reducers >= 1, "at least 1")
         require(self, "unmerged", self.unmerged >= 0, "at least 0")
         require(self, "unmerged", not self.unmerged or self.merge > 0, "0 where merge is 0")
-        require(self, "batch", not self.batch or self.barrier, "0 without barrier")
-        one_by_one = self.burst == 1 or self.arrivals == "bursts"
-        require(self, "burst", one_by_one, "1 unless arrivals are bursts")
-        for parameter in ("emit", "network", "batch", "merge", "plan", "plan_per_key", "transfer"):
+        for parameter in ("emit", "merge", "plan", "transfer"):
             seconds = 0 <= getattr(self, parameter) <= LONGEST_SECONDS
             require(self, parameter, seconds, f"0 … {LONGEST_SECONDS:g}")
 
@@ -125,46 +100,34 @@ class Event:
         The worker that it happens to.
     kind
         `speed`: its capacity becomes `value`, for the records that are sent to it from then on.
-        `stop`: it does nothing for `value` seconds, after what it has in its queue. `leave`: it
-        gets no further records; what it has, it finishes. `fail`: it gets no further records and
-        finishes nothing; `queued` says what becomes of the records that it had. `join`: it takes
-        part from now on, with the capacity `value`; it gets nothing before.
+        `leave`: it gets no further records; what it has, it finishes. `join`: it takes part from
+        now on, with the capacity `value`; it gets nothing before.
     value
-        A capacity, or seconds.
+        A capacity.
     told
-        Whether the strategy is told of a new speed. It is always told of `leave`, `fail` and
-        `join`, and never of `stop`.
-    queued
-        For `fail`: whether the records that the worker had in its queue, in service or under way
-        to it are `replayed`, that is routed anew by their sources and sent at once, or `lost`.
+        Whether the strategy is told of a new speed. It is always told of `leave` and `join`.
     """
 
     name: ClassVar[str] = "event"
 
     at: int
     worker: int
-    kind: Literal["speed", "stop", "leave", "fail", "join"]
+    kind: Literal["speed", "leave", "join"]
     value: float = 1.0
     told: bool = False
-    queued: Literal["replayed", "lost"] = "replayed"
 
     def __post_init__(self) -> None:
         check_types(self)
         require(self, "at", self.at >= 0, "at least 0")
         require(self, "worker", self.worker >= 0, "at least 0")
-        if self.kind == "stop":
-            seconds = 0 < self.value <= LONGEST_SECONDS
-            require(self, "value", seconds, f"above 0 and at most {LONGEST_SECONDS:g} seconds")
-        elif self.kind in ("speed", "join"):
+        if self.kind != "leave":
             least, most = _CAPACITIES
             require(self, "value", least <= self.value <= most, f"{least:g} … {most:g}")
-        of_failure = self.kind == "fail" or self.queued == "replayed"
-        require(self, "queued", of_failure, "replayed unless kind is fail")
 
     @property
-    def ends(self) -> bool:
-        """Whether the worker no longer takes part."""
-        return self.kind in ("leave", "fail")
+    def capacity(self) -> float:
+        """The capacity of the worker from now on; 0: it no longer takes part."""
+        return 0.0 if self.kind == "leave" else self.value
 
 
 def require_events(

@@ -1,21 +1,18 @@
-"""Records that are not done: parked at their sources, or sent to workers; and what is measured.
+"""Records that are parked at their sources until the state of their key comes; what is measured.
 
-A record is parked until the state of its key has come, or to be sent once more. A worker serves in
-order, so the time at which a record will be done is known as soon as it is sent, and it is counted
-at once. Where the worker may fail before, it is in flight, and counting waits.
+A worker serves in order, so the time at which a record will be done is known as soon as it is sent,
+and it is counted at once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Rows
+from skewless.arrays import F64, I32, I64, Floats, Ints, Keys, Rows
 from skewless.plumbing.compiling import kernel
 from skewless.state import zeros
-
-T = TypeVar("T", "Parked", "InFlight")
 
 
 class HeldKeys:
@@ -47,11 +44,9 @@ PARKED = np.dtype(
     [
         ("until", "f8"),  # when it may leave
         ("worker", "i4"),
-        ("source", "i4"),
         ("cost", "f8"),
         ("window", "i8"),
         ("born", "f8"),  # when it would have left
-        ("key", "u8"),
     ]
 )
 
@@ -63,8 +58,8 @@ class Parked(NamedTuple):
     size: Ints  # [1]
 
 
-def with_room(before: T, n_more: int) -> T:
-    """Return the parked records, or those in flight, with room for this many more."""
+def with_room(before: Parked, n_more: int) -> Parked:
+    """Return the parked records with room for this many more."""
     size = int(before.size[0])
     if size + n_more < before.rows.size:
         return before
@@ -89,8 +84,6 @@ def park(
     cost: F64,
     window: I64,
     born: F64,
-    key: U64,
-    source: I32,
 ) -> None:
     """Put a record aside until a time."""
     rows, i = parked.rows, parked.size[0]
@@ -100,8 +93,6 @@ def park(
     row["cost"] = cost
     row["window"] = window
     row["born"] = born
-    row["key"] = key
-    row["source"] = source
     parked.size[0] = i + 1
     while i > 0 and rows[(i - 1) >> 1]["until"] > rows[i]["until"]:
         _swap(rows, i, (i - 1) >> 1)
@@ -190,70 +181,3 @@ def latency_quantile(latencies: Ints, share: float) -> float:
     bucket = int(np.searchsorted(np.cumsum(counts), share * total))
     half = 2.0 ** (0.5 / BUCKETS_PER_OCTAVE)
     return float(latency_bounds()[bucket] * half)
-
-
-SENT = np.dtype(
-    [
-        ("worker", "i4"),
-        ("source", "i4"),
-        ("window", "i8"),
-        ("number", "i8"),  # of the record at its source; −1 for one that had been parked
-        ("wanted", "f8"),  # when its source wanted to send it
-        ("begin", "f8"),  # when it was sent
-        ("done", "f8"),  # when it will be done
-        ("born", "f8"),  # when it arrived at its source
-        ("cost", "f8"),
-        ("key", "u8"),
-    ]
-)
-
-
-class InFlight(NamedTuple):
-    """The records in the order in which they were sent, and which workers will fail."""
-
-    rows: Rows
-    size: Ints  # [1]
-    fails: Ints  # by worker: how often it will fail
-
-
-@kernel
-def remember(
-    flight: InFlight,
-    worker: I32,
-    window: I64,
-    source: I32,
-    number: I64,
-    wanted: F64,
-    begin: F64,
-    done: F64,
-    born: F64,
-    cost: F64,
-    key: U64,
-) -> None:
-    """Note a record that was sent to a worker that will fail."""
-    row = flight.rows[flight.size[0]]
-    row["worker"] = worker
-    row["window"] = window
-    row["source"] = source
-    row["number"] = number
-    row["wanted"] = wanted
-    row["begin"] = begin
-    row["done"] = done
-    row["born"] = born
-    row["cost"] = cost
-    row["key"] = key
-    flight.size[0] += 1
-
-
-@kernel
-def settle(flight: InFlight, times: Times, now: F64, window: I64) -> None:
-    """Count the records that are done now, and all of the first windows, up to `window`."""
-    kept = 0
-    for i in range(flight.size[0]):
-        row = flight.rows[i]
-        if row["done"] <= now or row["window"] <= window:
-            note(times, row["window"], row["begin"], row["done"], row["done"] - row["born"])
-            continue
-        flight.rows[kept] = row
-        kept += 1
-    flight.size[0] = kept

@@ -2,13 +2,12 @@
 
 Those of a plain query define the type of a result in every form of `aggregate`. Most ready
 aggregations also merge by the aggregate of a plain query, applied to their state columns; the
-others have an entry here. Spark gets lists of values one value at a time. So its sets, sketches and
-top lists hold them, as in a plain query, and memory is bounded in the same way.
+others have an entry here. Spark gets lists of values one value at a time. So its sets and
+sketches hold them, as in a plain query, and memory is bounded in the same way.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,22 +23,9 @@ from skewless.spark.aggregation.partials import TIME
 from skewless.spark.aggregation.windows import WINDOW, Lateness, spelled
 from skewless.spark.columns import internal, like_spark_groups, quoted
 
-#: Spark 4.1 has no bounded list of the largest values.
-_HAS_TOP_K = "k" in inspect.signature(F.max_by).parameters
 _POSITION = internal("position")
 _ITEM = internal("item")
 _NARROW_MEAN = 18  # digits of a mean of decimals up to which Spark's own division is exact enough
-
-
-def _largest(column: Column, k: int) -> Column:
-    """Return the k largest values of a group that are not null, largest first; null if none.
-
-    On Spark 4.1 a group holds all its values until they are sorted.
-    """
-    if _HAS_TOP_K:
-        return F.max_by(column, column, k)
-    values = F.sort_array(F.collect_list(column), asc=False)
-    return F.when(F.count(column) > 0, F.slice(values, 1, k))
 
 
 #: From an aggregation and the columns that it reads to its result.
@@ -50,7 +36,6 @@ RESULTS: dict[type[Any], Callable[..., Column]] = {
     aggs.Max: lambda _, column: F.max(column),
     aggs.Distinct: lambda _, column: F.count_distinct(column),
     aggs.ApproxDistinct: lambda agg, column: F.approx_count_distinct(column, agg.relative_error),
-    aggs.TopK: lambda agg, column: _largest(column, agg.k),
     aggs.Collect: lambda _, column: F.collect_list(column),
     aggs.CollectSet: lambda _, column: F.collect_set(column),
     aggs.Variance: lambda agg, column: (F.var_pop if agg.population else F.var_samp)(column),
@@ -59,7 +44,7 @@ RESULTS: dict[type[Any], Callable[..., Column]] = {
     aggs.WeightedMean: lambda _, value, weight: _weighted_mean(value, weight),
 }
 #: Those that treat −0.0 as 0.0 and all NaN as equal.
-_BY_EQUALITY = (aggs.Distinct, aggs.CollectSet, aggs.TopK)
+_BY_EQUALITY = (aggs.Distinct, aggs.CollectSet)
 
 
 def has_plain_query(aggregation: Any) -> bool:
@@ -121,7 +106,7 @@ _OTHERS: dict[type[Any], Callable[..., Column]] = {
     aggs.Distinct: lambda _, values: F.size(F.collect_set(values)),
 }
 #: Those whose state is a list: Spark gets its values, one a row.
-_LISTS = (aggs.Distinct, aggs.ApproxDistinct, aggs.TopK, aggs.Collect, aggs.CollectSet)
+_LISTS = (aggs.Distinct, aggs.ApproxDistinct, aggs.Collect, aggs.CollectSet)
 
 
 def is_merged_by_spark(aggregations: Mapping[str, Any]) -> bool:

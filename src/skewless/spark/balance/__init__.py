@@ -1,4 +1,4 @@
-"""How evenly the work was spread: read from the ledger, for people and for Prometheus.
+"""How evenly the work was spread, read from the ledger.
 
 Read `balance` first: the balance of one micro-batch, from its reports. `explaining` is the verb
 `explain_balance`, and `listener` records every micro-batch as it completes. `history` follows a

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import html
-import json
-import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from skewless.aggregations.types import parse_type
 from skewless.plumbing.arguments import shown
-from skewless.plumbing.private_files import write_private
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.ledger.ledger import LEDGER_SETTING, Ledger
@@ -28,9 +24,6 @@ _NUMBERS = (
     "imbalance double, replication double, replication_exact boolean, keys_split bigint>"
 )
 _SCHEMA = pa.schema([*parse_type(_NUMBERS), pa.field("hot_keys", pa.list_(_HOT_KEY))])
-#: Mode of a file in Prometheus' text format. The collector that reads it runs as another user, and
-#: the text holds no keys: hot keys are listed by rank.
-FILE_MODE = 0o644
 #: What the table shows of a batch.
 _CELLS: dict[str, Callable[[BatchBalance], str]] = {
     "batch": lambda one: str(one.batch),
@@ -119,27 +112,8 @@ class Balance:
         # As an Arrow table: to convert rows, Spark would start another Python process.
         return session.createDataFrame(pa.Table.from_pylist(rows, schema=_SCHEMA))
 
-    def to_json_lines(self) -> str:
-        """Return one line of JSON per batch."""
-        lines = ({"query": self.query, **batch.as_dict()} for batch in self.batches)
-        return "".join(json_line(line) for line in lines)
-
-    def write_json_lines(self, path: str | os.PathLike[str]) -> None:
-        """Write one line of JSON per batch to a file of this machine, with mode 0600."""
-        write_private(Path(path), self.to_json_lines())
-
-    def to_prometheus(self) -> str:
-        """Return the last batch with records in Prometheus' text format, version 0.0.4."""
-        told = [batch for batch in self.batches if batch.records] or self.batches
-        return exposition(balance_metrics(told[-1], self.query) if told else [])
-
-    def table(self) -> str:
-        """Return one line per batch, for people."""
-        rows = [[cell(batch) for cell in _CELLS.values()] for batch in self.batches]
-        return text_table([*_CELLS], rows)
-
     def __str__(self) -> str:
-        """Return the table, with what it is about."""
+        """Return one line per batch, with what the table is about."""
         about = ", ".join(
             f"{name} {self.identity[name]}"
             for name in ("strategy", "workers", "key")
@@ -149,18 +123,14 @@ class Balance:
         if "strategy" in self.identity and "workers" not in self.identity:
             lines.append("Each source combines its own records: nothing is routed to workers.")
             return "\n".join(lines)
-        lines.append(self.table())
+        rows = [[cell(batch) for cell in _CELLS.values()] for batch in self.batches]
+        lines.append(text_table([*_CELLS], rows))
         if not all(batch.replication_exact is not False for batch in self.batches):
             lines.append("~ estimated from a sample of the keys")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def json_line(values: dict[str, Any]) -> str:
-    """Return one line of JSON."""
-    return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _ledger_of(
@@ -196,76 +166,3 @@ def _busiest(batch: BatchBalance) -> int:
 
 def _about(batch: BatchBalance) -> str:
     return "~" if batch.replication_exact is False else ""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric: its name, its meaning, and its samples, each with labels and a value."""
-
-    name: str
-    meaning: str
-    samples: tuple[tuple[dict[str, str], float | None], ...]  # None: not known, left out
-    kind: Literal["gauge", "counter"] = "gauge"
-
-
-def exposition(metrics: Iterable[Metric]) -> str:
-    """Return the metrics as Prometheus reads them, those of one name together.
-
-    >>> print(exposition([Metric("n", "How many.", (({"query": 'my "own"'}, 2),))]), end="")
-    # HELP n How many.
-    # TYPE n gauge
-    n{query="my \\"own\\""} 2
-    """
-    text: dict[str, list[str]] = {}  # by name
-    for metric in metrics:
-        for labels, value in metric.samples:
-            if value is None:
-                continue
-            meaning = metric.meaning.replace("\\", "\\\\").replace("\n", "\\n")
-            about = [f"# HELP {metric.name} {meaning}", f"# TYPE {metric.name} {metric.kind}"]
-            pairs = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
-            sample = f"{metric.name}{{{pairs}}} {_value(value)}"
-            text.setdefault(metric.name, about).append(sample)
-    return "".join(line + "\n" for lines in text.values() for line in lines)
-
-
-def balance_metrics(balance: BatchBalance, query: str) -> list[Metric]:
-    """Return the metrics of one batch.
-
-    Hot keys are listed by rank and without their text: keys come and go, and every new value of a
-    label would create a time series that stays.
-    """
-
-    def per_worker(name: str, meaning: str, field: str) -> Metric:
-        rows = ((str(row.worker), getattr(row, field)) for row in balance.workers)
-        samples = tuple(({"query": query, "worker": worker}, value) for worker, value in rows)
-        return Metric(f"skewless_{name}", meaning, samples)
-
-    def one(name: str, meaning: str) -> Metric:
-        return Metric(f"skewless_{name}", meaning, (({"query": query}, getattr(balance, name)),))
-
-    ranked = enumerate(balance.hot_keys or (), start=1)
-    hot = tuple(({"query": query, "rank": str(rank)}, key.share) for rank, key in ranked)
-    told = "Share of the records that the heaviest keys have, by rank."
-    return [
-        one("batch", "The micro-batch that all this is about."),
-        per_worker("records", "Records of the worker.", "records"),
-        per_worker("worker_seconds", "Time that the worker took.", "seconds"),
-        per_worker("pairs", "Distinct keys of the worker.", "pairs"),
-        one("imbalance", "(max - mean) / mean of the records."),
-        one("seconds_imbalance", "(max - mean) / mean of the workers' time."),
-        one("keys", "Distinct keys."),
-        one("replication", "Replicas per key."),
-        one("keys_split", "Keys on two workers or more."),
-        Metric("skewless_hot_key_share", told, hot),
-    ]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _value(value: float) -> str:
-    if math.isfinite(value):
-        return str(int(value)) if value == int(value) else repr(float(value))
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

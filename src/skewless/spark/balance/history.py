@@ -272,7 +272,7 @@ def _users_key(key: str) -> str:
     >>> _users_key("item string, __skewless_part int")
     'item string'
     """
-    return re.sub(rf", {internal('part')}(_[0-9a-f]{{8}})? int$", "", key)
+    return re.sub(rf", {internal('part')} int$", "", key)
 
 
 def _tolerance_of(parameters: Any) -> float | None:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from skewless.plumbing.arguments import path_text
-from skewless.plumbing.private_files import append_private, replace_file
 from skewless.spark.balance.balance import BatchBalance, read_balance
-from skewless.spark.balance.explaining import (
-    FILE_MODE,
-    Metric,
-    balance_metrics,
-    exposition,
-    json_line,
-    ledger_of_session,
-)
+from skewless.spark.balance.explaining import ledger_of_session
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.worker_steps import first_workers
 
@@ -50,48 +38,6 @@ class BatchProgress:
         own = {name: value for name, value in vars(self).items() if name != "balance"}
         return own | self.balance.as_dict()
 
-    def metrics(self) -> list[Metric]:
-        """Return all of it for Prometheus."""
-        told = [
-            ("skewless_input_rows", "Rows that the batch read.", self.input_rows),
-            ("skewless_rows_per_second", "Rows per second of the batch.", self.rows_per_second),
-            ("skewless_batch_seconds", "Time that the batch took.", self.batch_seconds),
-        ]
-        own = [Metric(name, what, (({"query": self.query}, value),)) for name, what, value in told]
-        return balance_metrics(self.balance, self.query) + own
-
-
-@dataclass
-class _Totals:
-    """Totals of one query since the listener began."""
-
-    query: str
-    batches: int = 0
-    empty_batches: int = 0
-    records: int = 0
-    last: tuple[Metric, ...] = ()  # of the last batch that had records
-
-    def add(self, batch: BatchProgress) -> None:
-        """Add a batch to the totals; one without records does not become the last one."""
-        self.batches += 1
-        self.records += batch.balance.records
-        self.empty_batches += not batch.balance.records
-        self.last = tuple(batch.metrics()) if batch.balance.records else self.last
-
-    def metrics(self) -> list[Metric]:
-        """Return the last batch with records, and the totals."""
-        told = {
-            "batches": "Micro-batches since the listener began.",
-            "empty_batches": "Those of them that had no records.",
-            "records": "Records since the listener began.",
-        }
-        samples = {name: (({"query": self.query}, getattr(self, name)),) for name in told}
-        totals = [
-            Metric(f"skewless_{name}_total", meaning, samples[name], "counter")
-            for name, meaning in told.items()
-        ]
-        return [*self.last, *totals]
-
 
 class BalanceListener(StreamingQueryListener):
     """Records the balance of every micro-batch when it completes, of one query or of all.
@@ -104,38 +50,21 @@ class BalanceListener(StreamingQueryListener):
         The ledger folder of one query: only its batches are recorded. Or the folder of
         `spark.skewless.ledger`: the batches of all queries with a subfolder in it. None: the folder
         of `spark.skewless.ledger` in the active session.
-    json_lines
-        A file to which one line of JSON per batch is appended. A batch that Spark runs again after
-        a crash may appear twice. The file holds the texts of hot keys, so a new file has mode 0600.
-    prometheus
-        A file that holds the last batch with records of each query in Prometheus' text format, and
-        totals since the listener began. Each batch replaces the whole file at once. The textfile
-        collector of node_exporter reads it if its name ends with `.prom`. It holds no keys and has
-        mode 0644, because the collector runs as another user.
 
     Examples
     --------
-    >>> listener = BalanceListener("ledger", json_lines="balance.jsonl")
+    >>> listener = BalanceListener("ledger")
     >>> spark.streams.addListener(listener)
     >>> listener.history
     []
     >>> spark.streams.removeListener(listener)
     """
 
-    def __init__(
-        self,
-        ledger: str | os.PathLike[str] | None = None,
-        *,
-        json_lines: str | os.PathLike[str] | None = None,
-        prometheus: str | os.PathLike[str] | None = None,
-    ) -> None:
-        """Check the arguments; batches come from Spark later."""
+    def __init__(self, ledger: str | os.PathLike[str] | None = None) -> None:
+        """Check the ledger; batches come from Spark later."""
         self.ledger = _ledger(ledger)
-        self._json_lines = _file(json_lines, "json_lines")
-        self._prometheus = _file(prometheus, "prometheus")
         self._history: deque[BatchProgress] = deque(maxlen=_REMEMBERED)
-        self._totals: dict[str, _Totals] = {}
-        self._logged: set[tuple[str, type[BaseException]]] = set()
+        self._logged: set[type[BaseException]] = set()
         self._lock = threading.Lock()
 
     @property
@@ -152,22 +81,17 @@ class BalanceListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Record a completed batch."""
-        batch = None
-        with self._logged_if("read the balance"):
+        try:
             batch = self._read(event.progress)
-        if batch is None:
+        except Exception as error:
+            if type(error) not in self._logged:
+                self._logged.add(type(error))
+                text = "cannot read the balance (logged once): %s"
+                _LOG.error(text, error, exc_info=error)
             return
-        with self._lock:
-            self._history.append(batch)
-            query = str(event.progress.id)
-            self._totals.setdefault(query, _Totals(batch.query)).add(batch)
-            told = [metric for one in self._totals.values() for metric in one.metrics()]
-        with self._logged_if("write JSON lines"):
-            if self._json_lines is not None:
-                append_private(self._json_lines, json_line(batch.as_dict()))
-        with self._logged_if("write for Prometheus"):
-            if self._prometheus is not None:
-                replace_file(self._prometheus, exposition(told), FILE_MODE)
+        if batch is not None:
+            with self._lock:
+                self._history.append(batch)
 
     def _read(self, progress: Any) -> BatchProgress | None:
         """Return the batch, or None if it belongs to a query that is not recorded."""
@@ -191,17 +115,6 @@ class BalanceListener(StreamingQueryListener):
             balance=balance,
         )
 
-    @contextlib.contextmanager
-    def _logged_if(self, what: str) -> Iterator[None]:
-        """Log an error once instead of raising it."""
-        try:
-            yield
-        except Exception as error:
-            kind = (what, type(error))
-            if kind not in self._logged:
-                self._logged.add(kind)
-                _LOG.error("cannot %s (logged once): %s", what, error, exc_info=error)
-
 
 def _ledger(ledger: str | os.PathLike[str] | Ledger | None) -> Ledger:
     if ledger is not None:
@@ -210,12 +123,3 @@ def _ledger(ledger: str | os.PathLike[str] | Ledger | None) -> Ledger:
     if root is None:
         raise ValueError("ledger: give a folder, or set spark.skewless.ledger in an active session")
     return root
-
-
-def _file(path: str | os.PathLike[str] | None, argument: str) -> Path | None:
-    if path is None:
-        return None
-    file = Path(path_text(path, argument, "the path of a file")).absolute()
-    if file.is_dir():
-        raise ValueError(f"{argument} must be the path of a file, and {str(file)!r} is a folder")
-    return file

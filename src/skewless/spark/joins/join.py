@@ -33,7 +33,6 @@ def join(
     watermark: tuple[str, str] | None = None,
     right_time: str | None = None,
     suffix: str = "_right",
-    spread: dict[Any, int] | None = None,
     plan: JoinPlan | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
@@ -49,7 +48,10 @@ def join(
     is hot, or a side is small, it is Spark's own join; the log says why.
 
     **With `within`**: on a stream, a record without a match is returned when the watermark is
-    `within` later than the record. A record with a null as its time has no match.
+    `within` later than the record. A record with a null as its time has no match. Hot keys are
+    detected by their records and pairs, unless `how` is "full", and spread over several parts: a
+    record of one side goes to one part, a record of the other side to all parts, so each pair is
+    found once. Parts are placed like keys.
 
     `left` and `right` may be the same DataFrame. Each record then also forms a pair with itself.
 
@@ -73,21 +75,13 @@ def join(
         The right side's column of event time. None: the same name as on the left side.
     suffix
         Appended to the name of a column of the right side if the left side has that name.
-    spread
-        Hot keys are spread over several parts: a record of one side goes to one part, a record of
-        the other side to all parts, so each pair is found once. Parts are placed like keys. None:
-        hot keys are detected by their records and pairs, unless `how` is "full". {}: no further key
-        is spread, and keys that were spread before a restart stay spread. To name the keys, give
-        each with the number of parts of its left side: {"hot": 8}; with several key columns, a key
-        is a tuple. Named keys need `how` "inner" or "left", and must not change while a ledger is
-        used.
     plan
         What `plan_join` returned for this join, today or earlier: nothing is counted then. If the
         rows have changed since, tasks may be uneven; the result is the same.
     placement
         `workers`, `seed` and `untrusted_keys`, as for `route`. With `within` also `strategy`,
-        `max_workers`, `capacities`, `interval`, `window`, `cost`, `ledger`, `batch_column` and
-        `closes_without_data`, as for `process`.
+        `max_workers`, `interval`, `cost`, `ledger`, `batch_column` and `closes_without_data`, as
+        for `process`.
 
     Examples
     --------
@@ -97,7 +91,7 @@ def join(
     >>> sorted(tuple(row) for row in pairs.dropna().collect())
     [(1, 'a', 'x'), (1, 'a', 'y'), (1, 'b', 'x'), (1, 'b', 'y')]
     """
-    timed: Any = {"watermark": watermark, "right_time": right_time, "spread": spread}
+    timed: Any = {"watermark": watermark, "right_time": right_time}
     if within is not None:
         if plan is not None:
             raise ValueError("plan: leave it out; a join with within= plans as it runs")

@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 
 from skewless.arrays import Floats
 from skewless.planning import pairs
-from skewless.planning.join_plan import JoinPlan, PlannedCells
+from skewless.planning.join_plan import JoinPlan as JoinPlan
+from skewless.planning.join_plan import PlannedCells
 from skewless.planning.packing import buckets_of, first_homes
 from skewless.planning.pairs import WITHOUT_PAIRS, PairCounts
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import JoinSide, Sides, both_sides
-from skewless.spark.key_texts import LONGEST_TEXT, key_text
 from skewless.spark.routing import arguments
-from skewless.spark.routing.planned.counting import LEVEL, thinned
+from skewless.spark.routing.planned.counting import LEVEL, name_in_sql, thinned
 from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
 
@@ -78,7 +78,7 @@ def plan_join(
     --------
     >>> orders = spark.range(20).selectExpr("id % 2 as customer")
     >>> print(plan_join(orders, orders, "customer", workers=2))
-    inner join on customer, 2 workers; counted: 0 × 0 rows, 0 pairs
+    inner join on customer, 2 workers; keys were not counted
     Spark's own join: one side is small, and Spark broadcasts it
     """
     sides = both_sides(left, right, on, how, "_right")
@@ -217,13 +217,11 @@ def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
         return plan
     # A kept side has all keys that matter; in an inner join both have them.
     side = sides.left if sides.left.kept or not sides.right.kept else sides.right
+    assert side.common is not None  # keys were counted
     hashed = side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(_HASH)
-    columns = [F.col(quoted(name)) for name in side.key]
-    rows = side.df.select(hashed, *columns).where(F.col(_HASH).isin(hashes))
-    names = {
-        hashed: key_text(key)[:LONGEST_TEXT]
-        for hashed, *key in rows.dropDuplicates([_HASH]).collect()
-    }
+    name = F.expr(name_in_sql(side.common, list(map(quoted, side.key))))
+    rows = side.df.select(hashed, name).where(F.col(_HASH).isin(hashes))
+    names = dict(map(tuple, rows.dropDuplicates([_HASH]).collect()))
     keys = [dataclasses.replace(key, name=names.get(key.hash)) for key in plan.keys]
     return dataclasses.replace(plan, keys=tuple(keys))
 

@@ -5,8 +5,7 @@ eight letters and a checksum of all that comes before it in the block. So blocks
 end of a file, and each is read and checked without the others. Arrow readers stop where the stream
 ends, so any of them opens the file. The seal is outside the stream so that it also covers Arrow's
 headers. It stays at the same place in later versions, so a damaged file is never taken for a newer
-one. Version 1 had one block, without its length. In an entry's stream there is one row, with one
-binary column per array.
+one. In an entry's stream there is one row, with one binary column per array.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _LETTERS = b"SKEWLESS"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
 _LENGTH_BYTES = 8
-#: The end of an Arrow stream, read as a length, which it cannot be: those are multiples of eight.
-_ARROW_ENDS = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0", "little")
+#: The end of an Arrow stream. In version 1, the seal followed it without a length.
+_ARROW_ENDS = b"\xff\xff\xff\xff\0\0\0\0"
 #: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
 _KINDS = "biufcSUMm"
 _DTYPE = re.compile(rf"[<>|][{_KINDS}][0-9]{{1,9}}(\[[0-9A-Za-z]+\])?")
@@ -166,8 +165,6 @@ def seal(content: Any, after: bytes = b"") -> bytes:
 def begin_of_last(data: Any) -> int:
     """Find the place where the last block of `data` begins; below 0 if it begins before `data`."""
     length = int.from_bytes(data[-_SEAL_BYTES - _LENGTH_BYTES : -_SEAL_BYTES], "little")
-    if length == _ARROW_ENDS:
-        return 0
     return len(data) - _SEAL_BYTES - _LENGTH_BYTES - length
 
 
@@ -175,6 +172,8 @@ def unseal(data: Any, where: str) -> Any:
     """Unpack the last block, or raise LedgerCorrupt."""
     begin = begin_of_last(data)
     letters = data[-_SEAL_BYTES:-_DIGEST_BYTES]
+    if letters == _LETTERS and data[-_SEAL_BYTES - _LENGTH_BYTES : -_SEAL_BYTES] == _ARROW_ENDS:
+        raise _too_old(where, "1")
     if len(data) < _SEAL_BYTES or letters != _LETTERS or begin < 0:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
     content = data[begin:-_SEAL_BYTES]
@@ -185,7 +184,7 @@ def unseal(data: Any, where: str) -> Any:
 
 
 def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
-    """Raise LedgerCorrupt for another format, LedgerTooNew for a later version of this one."""
+    """Raise LedgerCorrupt for another format or an older version, LedgerTooNew for a later one."""
     if found != wanted or not str(version).isdecimal():
         raise LedgerCorrupt(
             f"{where} has the format {str(found)[:40]!r} version {str(version)[:20]!r}, "
@@ -194,8 +193,17 @@ def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
     if len(str(version)) > 9 or int(version) > VERSION:
         raise LedgerTooNew(
             f"{where} has version {str(version)[:20]} of the format {wanted!r}; "
-            f"this skewless reads versions up to {VERSION}: install the skewless that wrote it"
+            f"this skewless reads version {VERSION}: install the skewless that wrote it"
         )
+    if int(version) < VERSION:
+        raise _too_old(where, str(version))
+
+
+def _too_old(where: str, version: str) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"{where} has version {version}, and this skewless reads version {VERSION} only: begin "
+        "with another ledger and checkpoint, or install the skewless that wrote it"
+    )
 
 
 def _require_storable(name: str, array: NDArray[Any]) -> None:

@@ -217,7 +217,7 @@ class Ledger:
         data = None
         if file_names.version_name(name):
             data = self.files.read(name, _REPORT_BYTES)
-        if data is None or (len(data) == _REPORT_BYTES and content.begin_of_last(data) <= 0):
+        if data is None or (len(data) == _REPORT_BYTES and content.begin_of_last(data) < 0):
             data = self.files.read(name)
         return None if data is None else from_bytes(data, f"{self.place}/{name}")
 
@@ -258,7 +258,7 @@ class Ledger:
                 yield member, entry
 
     def _of_workers(self, batch: int) -> dict[str, list[str]]:
-        """Return the files with reports of workers by run; version 1 has no others in versions."""
+        """Return the files with reports of workers by run: of keyed state, or of `aggregate`."""
         return {**self.members(STATE, batch), **self.members(WORKERS, batch)}
 
     def batches(self) -> list[int]:

@@ -8,25 +8,21 @@ from importlib.metadata import version
 from typing import Any, TypedDict, get_args
 
 import pyarrow as pa
-from numpy.typing import ArrayLike
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from skewless import registry
 from skewless.plumbing.arguments import shown, text, whole
-from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
 from skewless.spark.ledger.ledger import (
     Ledger,
     LedgerCorrupt,
-    LedgerMismatch,
     LedgerTooNew,
     given_ledger,
     ledger_of_stream,
 )
-from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import (
     are_untrusted,
@@ -40,16 +36,13 @@ from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.spread_keys import SpreadRule
-from skewless.spark.state.planning.state_plan import more_of
-from skewless.spark.state.schemas import Shape, require_same_states
+from skewless.spark.state.schemas import Shape
 from skewless.spark.state.versions import bases
 from skewless.spark.state.worker_step import Cost
 from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".
 AUTO = "mixed"
-#: How many times faster than another a worker may be.
-_FARTHEST = 1_000_000
 _CLOSES = "closes_without_data"
 #: Internal columns that are sent with each record: its key's hash, its worker, its source
 #: partition.
@@ -62,9 +55,7 @@ class Placement(TypedDict, total=False):
     strategy: str | AnyStrategy
     workers: int | None
     max_workers: int | None
-    capacities: ArrayLike | None
     interval: int
-    window: int
     cost: Cost
     seed: int | None
     ledger: str | None
@@ -111,16 +102,13 @@ def placed(
         last = bases.newest(ledger)
     first = number_of_workers(records.df, asked if last is None else last.workers)
     most = most_workers(placement.get("max_workers"), first, asked)
-    chosen = [placement.get(name) for name in ("ledger", "max_workers", "capacities")]
-    if asked is None and records.is_stream and chosen == [None] * len(chosen):
+    if [asked, placement.get("ledger"), placement.get("max_workers")] == [None] * 3:
         most = max(most, _most_below_the_root(records))
-    capacities = speeds(placement.get("capacities"), most)
     untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
     seed = given_seed(placement.get("seed"), records.spark)
     interval = whole(placement.get("interval", 1), "interval", least=1)
-    window = whole(placement.get("window", 1), "window", least=1)
-    numbers = (min(first, most), asked, most, interval, window, delay)
-    controller = Controller(moving, *numbers, spread, capacities)
+    numbers = (min(first, most), asked, most, interval, delay)
+    controller = Controller(moving, *numbers, spread)
     closes = placement.get(_CLOSES, False)
     if not isinstance(closes, bool):
         raise ValueError(f"{_CLOSES} must be True or False, not {shown(closes)}")
@@ -129,8 +117,6 @@ def placed(
             f"{_CLOSES}: states end by the watermark: give watermark=(time column, delay)"
         )
     closes = closes and records.is_stream
-    if ledger is not None and records.is_stream:
-        _require_closing(ledger, closes)
     told = {"untrusted_keys": untrusted, _CLOSES: closes}
     query = _state_ledger(records, shape, seed, ledger, told)
     return Placed(controller, cost, untrusted, query, closes)
@@ -144,7 +130,7 @@ def _most_below_the_root(records: Records) -> int:
     """
     root, _ = ledger_of_stream(None, records.spark)
     key, found = _key_of(records), 0
-    if root is None:
+    if root is None or not records.is_stream:
         return 0
     for name in root.files.folders(""):
         with contextlib.suppress(LedgerCorrupt, LedgerTooNew):
@@ -159,40 +145,10 @@ def _key_of(records: Records) -> str:
     return ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
 
 
-def _require_closing(ledger: Ledger, closes: bool) -> None:
-    """Raise LedgerMismatch if the query began with another `closes_without_data`.
-
-    Spark keeps a state for it in the checkpoint, and refuses a query that gets or loses a state.
-    """
-    began = ledger.identity() or {}
-    if "process" in began and bool(began.get(_CLOSES, False)) != closes:
-        raise LedgerMismatch(
-            f"{_CLOSES} must stay {not closes}, as the query of the ledger in {ledger.place} "
-            "began: Spark keeps a state for it in the checkpoint. To change it, begin with another "
-            "checkpoint and another ledger"
-        )
-
-
 def moving_strategy(strategy: Any) -> AnyStrategy:
     """Return the strategy that was asked for; raise ValueError unless it can place state."""
     chosen = AUTO if isinstance(strategy, str) and strategy == "auto" else strategy
     return as_moving(registry.strategy_of(chosen))
-
-
-def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | None:
-    """Return capacities that are 1 on average; raise ValueError unless there is one per worker.
-
-    `n_workers` is the largest number of workers. Each keeps its speed when others come or go.
-    """
-    if capacities is None:
-        return None
-    found = require_capacities(capacities, n_workers)
-    found = found / found.max()
-    if found.min() * _FARTHEST < 1:
-        raise ValueError(
-            f"capacities must be at most {_FARTHEST:,} times apart, not {shown(capacities)}"
-        )
-    return tuple((found / found.mean()).tolist())
 
 
 def _state_ledger(
@@ -209,32 +165,7 @@ def _state_ledger(
             "ledger: process keeps the states of a stream there: give ledger=, a folder beside "
             "the checkpoint, or set spark.skewless.ledger"
         )
-    if query.ledger is not None and not query.per_query:
-        _check_states(query.ledger, shape)
     return query
-
-
-def _check_states(ledger: Ledger, shape: Shape) -> None:
-    """Raise LedgerMismatch if no version in the ledger fits the query.
-
-    The checkpoint may be an older copy. So the version that the query builds on is known, and
-    checked, only in its first micro-batch.
-    """
-    last = bases.newest(ledger)
-    if last is None:
-        return
-    where = f"the ledger in {ledger.place}"
-    wrong: LedgerMismatch | None = None
-    for base in (last, *bases.all_complete(ledger)):
-        entry = ledger.read(state_plan_name(base.batch, base.run))
-        if entry is None:
-            continue
-        try:
-            return require_same_states(more_of(entry), shape, where)
-        except LedgerMismatch as error:
-            wrong = wrong or error
-    if wrong is not None:
-        raise wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,15 +242,8 @@ def span(duration: Any, argument: str) -> int:
 
 
 def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
-    """Raise ValueError unless the processor finds its second stream, and states can expire."""
-    name, second = shape.name, shape.processor.second_stream
-    if second is not None:
-        what = f"{name}: second_stream"
-        kind = records.schema[records.existing(second, what)].dataType
-        if not isinstance(kind, BooleanType):
-            raise ValueError(
-                f"{what}: column {second!r} must be boolean, not {kind.simpleString()}"
-            )
+    """Raise ValueError unless states that should expire can do so."""
+    name = shape.name
     if shape.follows_clock and has_watermark:
         raise ValueError(
             f"watermark: {name} has clock = 'processing', so states end by the time of the "

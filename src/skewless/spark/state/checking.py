@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from pyspark import cloudpickle
 
 from skewless.aggregations.columns import plain
 from skewless.aggregations.grouping import group
-from skewless.aggregations.random_records import random_records
 from skewless.keys import hash_keys
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.broken_laws import require_kept
@@ -30,7 +29,6 @@ from skewless.spark.state.worker_step import Work
 
 _SIZES = (1, 2, 3, 4, 6, 9, 14, 30)
 _MOST_BATCHES = 5
-_KEYS = 4
 _WORKERS = 3
 
 Rows = list[dict[str, Any]]
@@ -146,11 +144,10 @@ LAWS: tuple[Callable[[Trial], None], ...] = (
 
 def check_processor(
     processor: Processor,
-    records: pa.Table | None = None,
+    records: pa.Table,
     *,
     key: str | Sequence[str] = "key",
     time: str | None = None,
-    types: Mapping[str, str | pa.DataType] | None = None,
     answers: Literal["record", "batch"] = "record",
     seed: int = 0,
 ) -> list[str]:
@@ -164,28 +161,22 @@ def check_processor(
     processor
         What to test.
     records
-        Records to test it on, in small samples. None: random records of `types`.
+        Records to test it on, in small samples. A few keys should have several records each.
     key
         The columns of the key.
     time
         The column of event time, if states expire. No record counts as late. States are compared
         after the last watermark has ended all states that it can end.
-    types
-        For records made at random, the type of each column as Spark's DDL text.
     answers
         "record": the results of a key do not depend on how its records are cut into micro-batches.
         "batch": the processor returns a result per micro-batch, such as a running total; then only
         its states must be the same.
     seed
-        The seed of the random records, samples, cuts and moves.
+        The seed of the random samples, cuts and moves.
     """
     shape = shape_of(processor)
     names = [key] if isinstance(key, str) else list(key)
     rng = np.random.default_rng(seed)
-    if records is None:
-        if types is None:
-            raise ValueError("records: give records, or types= by which they can be made")
-        records = _few_keys(random_records(list(types), types, rng), names, rng)
     for name in [*names, *([time] if time else [])]:
         if name not in records.column_names:
             raise ValueError(f"records has no column {shown(name)}")
@@ -212,17 +203,6 @@ def _sent_columns(records: pa.Table, names: list[str], time: str | None) -> Sent
     keys = tuple(place[name] for name in names)
     at = None if time is None else place[time]
     return SentColumns(schema, tuple(records.column_names), keys, tuple(names), (), at)
-
-
-def _few_keys(records: pa.Table, names: list[str], rng: np.random.Generator) -> pa.Table:
-    """Return records with few different keys, so that a key has several."""
-    rows = pa.array(rng.integers(0, _KEYS, records.num_rows))
-    for name in names:
-        if name in records.column_names:
-            place = records.column_names.index(name)
-            few = plain(records.column(name)).take(rows)
-            records = records.set_column(place, records.schema.field(name), few)
-    return records
 
 
 def _lateness(records: pa.Table, sent: SentColumns) -> int:

@@ -68,7 +68,7 @@ def ended(work: Work, due: pa.Table, now: int | None, at_once: int) -> Part:
     results = [call.results for _, call in calls] or [work.shape.result_arrow.empty_table()]
     seconds = sum(call.seconds for _, call in calls)
     whole = pa.concat_tables(results)
-    return Part(whole, changed, nothing, nothing, costs, nothing, seconds, n_rounds)
+    return Part(whole, changed, nothing, nothing, costs, seconds, n_rounds)
 
 
 def _ending(work: Work, rows: pa.Table, fired: Ints | None, now: int | None) -> Part:

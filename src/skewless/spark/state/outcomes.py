@@ -28,7 +28,6 @@ class Part:
     counts: Ints  # records
     work: Ints  # records, or what was done for them if that is more
     costs: Floats
-    n_second: Ints  # records of the second stream, if there is one
     seconds: float = 0.0
     n_rounds: int = 0  # how often in a row states have ended
     failed: Any = None  # errors of keys, as structs
@@ -49,6 +48,7 @@ class Worked(Part):
     sizes: Ints  # of states, in bytes
     latest: int | None = None  # time of a record, in microseconds
     latest_second: int | None = None  # the same for the second stream, if there is one
+    n_second: Ints | None = None  # records of that stream, of a join
     n_late: int = 0
 
 

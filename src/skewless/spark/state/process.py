@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -28,9 +27,10 @@ from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Send
 from skewless.spark.state.closing import closed
 from skewless.spark.state.grouping import received
 from skewless.spark.state.initial_states import checked
-from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
-from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
+from skewless.spark.state.planning.placing import PLACES, Placing, worker_column
+from skewless.spark.state.planning.spread_keys import SpreadKeys, all_parts, next_spread
 from skewless.spark.state.planning.spread_records import Parts
+from skewless.spark.state.planning.worker_reports import WorkerReport
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
@@ -55,11 +55,9 @@ def process(
     strategy: str | AnyStrategy = "auto",
     workers: int | None = None,
     max_workers: int | None = None,
-    capacities: ArrayLike | None = None,
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
     interval: int = 1,
-    window: int = 1,
     cost: Cost = "records",
     seed: int | None = None,
     ledger: str | None = None,
@@ -97,10 +95,6 @@ def process(
     max_workers
         The most workers that `scale_to` may ask for while the query runs. None: the number at the
         start. A larger number is cut to this, with a warning in the log.
-    capacities
-        Relative speeds, one number above 0 for each worker, or `max_workers` numbers if that is
-        given. A worker of half the speed gets half the load. A stream may be restarted with other
-        speeds. None: those in its ledger; else all are equally fast.
     watermark
         The column of event time, and how late a record may be: ("ts", "10 minutes"). Later records
         are dropped. States expire by the watermark. As in Spark, it follows the latest time in the
@@ -110,8 +104,6 @@ def process(
         equal values, records are in source order: by source partition, then as they were read.
     interval
         Keys may move in every `interval`-th micro-batch.
-    window
-        The number of micro-batches over which loads are averaged.
     cost
         What a key costs: its "records", or the "seconds" that the processor took for it.
     seed
@@ -286,10 +278,10 @@ def planned(records: Records, place: Placed, parts: Parts | None = None) -> pa.R
     Unless keys go by hash, this reads all keys once. With `parts`, hot keys are spread.
     """
     by, seed = place.controller, place.query.seed
-    strategy, n_workers, speeds = by.strategy, by.workers, speeds_of(by.capacities, by.workers)
-    placing = Placing.unlearned(strategy, n_workers, seed, by.capacities)
+    strategy, n_workers = by.strategy, by.workers
+    placing = Placing.unlearned(strategy, n_workers, seed)
     moves = isinstance(strategy, Rebalances)
-    if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
+    if n_workers == 1 or not (moves or (parts is not None and any(parts.rule.may))):
         return placing.row(hash_seed(seed))
     whole = seeded_hash(records.key, seed, untrusted=place.untrusted)
     df = records.df
@@ -298,28 +290,25 @@ def planned(records: Records, place: Placed, parts: Parts | None = None) -> pa.R
     counts, total = counted.counts, float(counted.counts.buckets.sum())
     heaviest = np.lexsort((counts.hashes, -counts.loads))[:_HEAVY_KEYS]
     hashes, loads = counts.hashes[heaviest], counts.loads[heaviest]
-    # Hashing spreads the light keys evenly, or in proportion to the speeds.
-    shares = np.ones(n_workers) if speeds is None else speeds
-    rest = max(0.0, total - float(loads.sum())) * shares / shares.sum()
+    # Hashing spreads the light keys evenly.
+    rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
     spread: list[tuple[int, int]] = []
     if parts is not None and counted.parts is not None:
-        n_left_out, mean = 0, total / n_workers
-        seconds = counted.parts[heaviest]
-        sides = np.stack([loads - seconds, seconds], 1).astype(np.int64).tolist()
-        for number, (once, everywhere) in enumerate(sides):
-            n_parts = parts.rule.parts_of(once, everywhere, mean, n_workers)
-            if n_parts == 1 or len(spread) == MOST_KEYS:
-                n_left_out += n_parts != 1
-                continue
-            spread.append((int(hashes[number].view(np.int64)), n_parts))
-            if n_parts < 0:
-                once, everywhere = everywhere, once
-            others = all_parts(hashes[number], abs(n_parts))[1:]
-            loads[number] = once / abs(n_parts) + everywhere
+        of_second = counted.parts[heaviest].astype(np.int64)
+        of_first, nothing = loads.astype(np.int64) - of_second, np.zeros(hashes.size, np.int64)
+        told = WorkerReport(
+            hashes, loads, loads, total, None, None, int(total), None, of_first, of_second, nothing
+        )
+        found = next_spread(parts.rule, SpreadKeys(), [told], n_workers, None, latest=0)
+        spread = list(zip(found.hashes.view(np.int64).tolist(), found.parts.tolist(), strict=True))
+        for whole_key, n_parts in zip(found.hashes, found.parts.tolist(), strict=True):
+            at = np.flatnonzero(hashes == whole_key)[0]
+            sides = of_first, of_second
+            once, everywhere = sides if n_parts > 0 else sides[::-1]
+            loads[at] = once[at] / abs(n_parts) + everywhere[at]
+            others = all_parts(whole_key, abs(n_parts))[1:]
             hashes = np.concatenate([hashes, others])
-            loads = np.concatenate([loads, np.full(others.size, loads[number])])
-        if n_left_out:
-            warn_of_left_out(n_left_out)
+            loads = np.concatenate([loads, np.full(others.size, loads[at])])
     if moves:
         placing = placing.rebalanced(hashes, loads, np.ones(hashes.size), rest)
     return placing.row(hash_seed(seed), spread)
@@ -328,9 +317,7 @@ def planned(records: Records, place: Placed, parts: Parts | None = None) -> pa.R
 def planned_first(records: Records, sends: Sending, place: Placed) -> DataFrame:
     """Return the records in the partitions of their workers by a plan that keeps keys whole."""
     n_workers, seed, untrusted = place.controller.workers, place.query.seed, place.untrusted
-    speeds = speeds_of(place.controller.capacities, n_workers)
-    own = None if speeds is None else tuple(speeds.tolist())
-    plan = made_plan(records, n_workers, seed, capacities=own, untrusted=untrusted, whole_keys=True)
+    plan = made_plan(records, n_workers, seed, untrusted=untrusted, whole_keys=True)
     sent = records.df.select(*sends.columns)
     key = replace(records.key, columns=tuple(sends.key))
     found = with_worker(Records(sent, sent.schema, key), plan, WORKER)

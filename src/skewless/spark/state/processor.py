@@ -171,8 +171,8 @@ class Processor(ABC):
     #: Fields of `state_schema` that had another name when states were written, as new names by old
     #: ones: {"n": "clicks"}. It can stay when all states have the new names.
     renamed: Mapping[str, str] = MappingProxyType({})
-    #: A boolean column that is true for the records of a second stream. The watermark then follows
-    #: the slower stream, and begins when both have a record. None: one stream.
+    #: Set by the join of streams: a boolean column that is true for the records of a second stream.
+    #: The watermark then follows the slower stream, and begins when both have a record.
     second_stream: str | None = None
 
     @abstractmethod

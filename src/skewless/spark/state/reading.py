@@ -31,7 +31,7 @@ from skewless.spark.state.planning.state_plan import from_entry, places_alike
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
-from skewless.spark.state.versions.row_tables import ranges, states_by_key
+from skewless.spark.state.versions.row_tables import states_by_key
 from skewless.spark.state.versions.state_tables import StateLayout, every_row, layout_of
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
@@ -224,7 +224,7 @@ class StateReader:
             table = held.rows_of()
         else:
             table = held.with_hashes(np.unique(self.wanted.hashes))
-            rows = every_row(*ranges(layout, table, self.wanted.hashes, self.wanted.columns))
+            rows = every_row(*layout.ranges(table, self.wanted.hashes, self.wanted.columns))
             table = table.take(pa.array(np.unique(rows)))
         weights = weight(layout, table)
         table, states, codes = states_by_key(layout, table)

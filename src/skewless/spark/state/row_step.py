@@ -57,13 +57,13 @@ def rows_worked(
         counts,
         amount,
         costs,
-        work.of_second_stream(group),
         spent,
         int(due.num_rows > 0),
         n_held=new.num_rows - due.num_rows,
         n_bytes=int(sizes.sum()) - int(weight(layout, due).sum()),
         hashes=group.hashes,
         keys=group.keys,
+        n_second=_of_second_stream(work, group),
         sizes=held.sizes(group.hashes, group.keys) + _by_hash(group, new, sizes),
     )
 
@@ -87,6 +87,13 @@ def _ended(
         until = state_tables.later(items.flatten()[0].to_numpy(), span)
         parts.append(table_of_items(layout, hashes[owners], own, number, items, ids, until))
     return results, layout.newest(parts), seconds
+
+
+def _of_second_stream(work: Work, group: Grouped) -> Ints:
+    """Return for each key its records of the second stream."""
+    flags = work.are_second(group.records)
+    codes = np.repeat(np.arange(group.hashes.size), np.diff(group.starts))
+    return np.bincount(codes[flags], minlength=group.hashes.size)
 
 
 def _spans(work: Work, group: Grouped) -> list[Span]:

@@ -10,7 +10,7 @@ from skewless.plumbing.arguments import path_text, shown
 from skewless.spark.ledger.folder import Folder, absolute, below, open_folder, require_folder
 from skewless.spark.ledger.folder import shown as address_shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.names import WORKERS, batch_folder, state_plan_name
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import base_of
 from skewless.spark.state.versions.offset_log import Checkpoint, OffsetLog
@@ -110,7 +110,6 @@ def needed_files(ledger: Ledger, offsets: OffsetLog, last: int) -> list[str]:
     versions = [base.version(worker).file for worker in range(base.workers)]
     deeper = {name for file in versions for name in version_files.read(ledger, file).below}
     own = [state_plan_name(base.batch, base.run), *versions]
-    own += files.files(f"{batch_folder(WORKERS, base.batch)}/{base.run}")  # of version 1
     general = [*files.files(""), *files.files("runs"), *files.files("scale")]
     return [*filter(_is_finished, general), *sorted(deeper), *own]
 
@@ -121,7 +120,7 @@ def _copy(files: Folder, to: Folder, names: Sequence[str], place: str) -> None:
         data = files.read(name)
         if data is not None:
             to.create(name, data)
-        elif name.startswith(("state/", "workers/")):
+        elif name.startswith("state/"):
             raise RuntimeError(
                 f"{place}/{name} was deleted while the ledger was copied. {_TOO_FAST}"
             )

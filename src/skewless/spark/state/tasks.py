@@ -17,7 +17,6 @@ from pyspark import TaskContext
 
 from skewless.aggregations.columns import bitmap_of
 from skewless.arrays import Ints, Keys
-from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import VersionName, run_name
@@ -30,7 +29,7 @@ from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.spread_keys import all_parts
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import report_entry
-from skewless.spark.state.versions import row_tables, state_tables, version_files
+from skewless.spark.state.versions import state_tables, version_files
 from skewless.spark.state.versions.bases import Base, purge, require_newest_run
 from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
@@ -132,14 +131,12 @@ class StateTasks:
             **size,
         }
         keys, spreads = worked.keys, self.controller.spread is not None
-        # The last column is the part if keys are spread, by plans or by the user.
-        has_part = spreads or self.work.layout.key.names[-1].startswith(internal("part"))
         return report_entry(
             worked.hashes,
             worked.counts,
             worked.costs,
             worked.sizes,
-            lambda row: _text_of_key([key[row] for key in keys], has_part=has_part),
+            lambda row: _text_of_key([key[row] for key in keys], has_part=spreads),
             about,
             _sides(keys, worked) if spreads else None,
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
@@ -180,7 +177,8 @@ def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
     if n_foreign:
         raise RuntimeError(
             f"worker {worker} got records of {n_foreign} keys that the plan of this micro-batch "
-            f"gives to others: {NOT_A_PARTITION}"
+            f"gives to others: {NOT_A_PARTITION}. If the strategy is your own, its "
+            "ring and its table must say what route does"
         )
 
 
@@ -189,6 +187,7 @@ def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints, Ints]:
     meets = np.ones(worked.counts.size, np.bool_)
     for key in keys:
         meets &= bitmap_of(key)
+    assert worked.n_second is not None  # a join stores its rows one by one
     first = (worked.counts - worked.n_second) * meets
     return first, worked.n_second * meets, worked.work * meets
 
@@ -218,9 +217,9 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> HeldS
     arrived = layout.newest(arriving)
     n_moved = _n_keys(arrived)
     moved = [forgotten(layout, leaving), arrived]
-    # All are written again, with new fields and new ends, or because they were stored as lists.
-    if plan.about.get("renewed") is True or own.arrived is not None:
-        top = layout.newest([own.on_top, *moved])
+    # All are written again, with new fields and new ends.
+    if plan.about.get("renewed") is True:
+        top = layout.newest(moved)
         return _on_top(work, replace(own, arrived=top).rows_of(), n_moved)
     about = own.files[-1].about
     n_bytes = weight(layout, arrived).sum() - weight(layout, leaving).sum()
@@ -270,12 +269,9 @@ def _on_top(work: Work, rows: pa.Table, n_moved: int) -> HeldState:
 
 
 def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:
-    """Return what a worker holds in a version; an older skewless stored all rows as lists."""
+    """Return what a worker holds in a version."""
     file = base.version(worker).file
     files = stack(ledger, file)
-    if layout.rows and state_tables.ROW not in files[-1].table.column_names:
-        rows = HeldState(replace(layout, rows=False), files).rows_of()
-        return HeldState(layout, arrived=row_tables.from_lists(layout, rows))
     return HeldState(layout, files, (*files[-1].below, file))
 
 

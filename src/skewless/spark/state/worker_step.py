@@ -182,15 +182,14 @@ class Work:
         keyed, update = self.keyed(group, states, now), self.shape.processor.update
         latest = np.maximum(seen, group.latest())
         try:
-            part = self.called(keyed, group.hashes, latest, update)
+            return self.called(keyed, group.hashes, latest, update), found
         except (MemoryError, ColumnTooLarge):
             raise
         except Exception as error:
             if self.errors_column is None:
                 raise
             failed = failing(keyed, lambda some: self.call(some, update), error)
-            part = self._without_failing(keyed, group.hashes, seen, latest, failed)
-        return replace(part, n_second=self.of_second_stream(group)), found
+            return self._without_failing(keyed, group.hashes, seen, latest, failed), found
 
     def _without_failing(
         self,
@@ -222,14 +221,6 @@ class Work:
             failed=error_structs(keyed.keys, failed),
         )
 
-    def of_second_stream(self, group: Grouped) -> Ints:
-        """Return for each key its records of the second stream."""
-        if self.shape.processor.second_stream is None or not group.hashes.size:
-            return np.zeros(group.hashes.size, np.int64)
-        flags = self.are_second(group.records).astype(np.int64)
-        counts: Ints = np.add.reduceat(flags, group.starts[:-1])
-        return counts
-
     def are_second(self, records: pa.Table) -> Flags:
         """Return which records are of the second stream."""
         name = self.shape.processor.second_stream
@@ -258,7 +249,7 @@ class Work:
         layout, counts = self.layout.heads, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
-            return Part(none, layout.empty(), counts, counts, np.empty(0), counts)
+            return Part(none, layout.empty(), counts, counts, np.empty(0))
         results, states, update, seconds = self.call(keyed, method)
         ends = until(self.shape, states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
@@ -266,7 +257,7 @@ class Work:
         changed = layout.table(hashes, keys, states, ends, seen)
         work = counts if update.work is None else np.maximum(counts, update.work)
         costs = self.costs(update, work, seconds)
-        return Part(results, changed, counts, work, costs, counts * 0, seconds)
+        return Part(results, changed, counts, work, costs, seconds)
 
     def _stored(
         self, keyed: KeyedRecords, states: Any, keeps: Mapping[str, Ints] = MappingProxyType({})
@@ -351,10 +342,10 @@ class Work:
         layout = self.layout.heads
         changed = layout.newest([expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
-        kinds = (np.int64, np.int64, np.float64, np.int64)
-        sums = [np.zeros(changed.num_rows, kind) for kind in kinds]
+        kinds = (np.int64, np.int64, np.float64)
+        sums: list[Any] = [np.zeros(changed.num_rows, kind) for kind in kinds]
         for part in (expiry, update):
-            own = [part.counts, part.work, part.costs, part.n_second]
+            own = [part.counts, part.work, part.costs]
             if part.changed is changed:
                 sums = own
                 break
@@ -364,7 +355,7 @@ class Work:
         # Without expiry, the rows are those that the update has looked up.
         before = held.find(hashes, keys) if expiry.changed.num_rows else found
         sizes = weight(layout, changed)
-        counts, work, costs, n_second = sums
+        counts, work, costs = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             # Only keys that had a state before or have one now leave a trace.
@@ -372,7 +363,6 @@ class Work:
             counts,
             work,
             costs,
-            n_second,
             expiry.seconds + update.seconds,
             expiry.n_rounds,
             update.failed,

@@ -43,7 +43,6 @@ from skewless.strategies.fish.worker_estimation import (
     WorkerEstimates,
     estimate,
     merged_speeds,
-    now,
     observe,
     rescaled,
     with_speeds,
@@ -54,6 +53,7 @@ from skewless.strategy import Traits
 
 _CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `classify`
 _GOLDEN_RATIO = 0.6180339887498949
+_EPSILON = 1e-4  # the imbalance that d_min tolerates
 
 
 @kernel
@@ -143,11 +143,6 @@ class Fish:
         A key is hot above this share of a worker's fair load: θ = `hot_factor` / n.
     classification
         How many candidates hot keys have: `chk`, or as in W-Choices (all) or D-Choices (d).
-    minimum
-        d_min of `chk`: the fewest candidates with which all hot keys together fit their workers
-        (`all-hot`), or with which every prefix of them does, D-Choices' d (`d-choices`).
-    epsilon
-        The imbalance that d_min tolerates.
     heuristic
         Compare inferred waiting times; without it, records sent, whatever the workers' speed.
     interval
@@ -189,8 +184,6 @@ class Fish:
     capacity: int = 1_000
     hot_factor: float = 0.25
     classification: Literal["chk", "w-choices", "d-choices"] = "chk"
-    minimum: Literal["all-hot", "d-choices"] = "all-hot"
-    epsilon: float = 1e-4
     heuristic: bool = True
     interval: float = 10.0
     seconds_per_record: float = 0.001
@@ -206,7 +199,6 @@ class Fish:
         require_count(self, "virtual_nodes", most=MOST_POINTS)
         for name in ("hot_factor", "interval", "seconds_per_record", "utilisation"):
             require(self, name, 0 < getattr(self, name) < np.inf, "above 0 and finite")
-        require(self, "epsilon", self.epsilon >= 0, "at least 0")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> FishState:
         """Return the state of a source that has sent nothing; sources break ties differently."""
@@ -221,7 +213,6 @@ class Fish:
         """Return the state of a source that has seen no keys, for these workers."""
         n_workers = int((times.capacities > 0).sum())
         mode = _CLASSIFICATIONS.index(self.classification)
-        d_choices = mode == D_CHOICES or self.minimum == "d-choices"
         return FishState(
             recent=key_frequencies(
                 self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers
@@ -237,8 +228,8 @@ class Fish:
             backlog=times,
             d_min=np.array([n_workers if mode == ALL_WORKERS else min(2, n_workers)]),
             classify=np.array([mode]),
-            every_prefix=np.array([int(d_choices)]),
-            epsilon=np.array([self.epsilon]),
+            every_prefix=np.array([int(mode == D_CHOICES)]),
+            epsilon=np.array([_EPSILON]),
             shares=np.zeros(self.capacity),
         )
 
@@ -256,33 +247,14 @@ class Fish:
         """Return C_w: the inferred number of records that wait for each worker."""
         return queued(state.backlog.waiting)
 
-    def observe(
-        self,
-        state: FishState,
-        *,
-        seconds_per_record: ArrayLike | None = None,
-        now_seconds: float | None = None,
-    ) -> None:
-        """Store what was sampled between two calls of `route` in `state`.
-
-        `seconds_per_record` has one number per worker. `now_seconds` is the time; each record adds
-        a step to it until it is set again.
-        """
+    def observe(self, state: FishState, *, seconds_per_record: ArrayLike) -> None:
+        """Store the time per record of each worker, sampled between two calls of `route`."""
         if not self.heuristic:
             raise ValueError(
                 "fish: observe needs heuristic=True; without it only records are counted"
             )
-        times = state.backlog
-        moment = float(now(times)) if now_seconds is None else now_seconds
-        if not times.clock[0]["estimated"] <= moment < np.inf:
-            raise ValueError(
-                "fish: now_seconds must be finite and at least the time of the last estimate, "
-                f"{times.clock[0]['estimated']}, not {now_seconds}"
-            )
-        seconds = None
-        if seconds_per_record is not None:
-            seconds = _numbers(seconds_per_record, times.seconds.size, "seconds_per_record")
-        observe(times, seconds, moment)
+        n_workers = state.backlog.seconds.size
+        observe(state.backlog, _numbers(seconds_per_record, n_workers, "seconds_per_record"))
 
     @property
     def wants_speeds(self) -> bool:

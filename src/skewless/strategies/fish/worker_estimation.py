@@ -2,7 +2,7 @@
 
 A worker's waiting time grows by its time per record with every record sent to it. Every T seconds,
 and at no other time, all of them shrink by the time that has passed. The clock is part of the
-state, so routing stays a pure function: every record adds a fixed step, until the clock is set.
+state, so routing stays a pure function: every record adds a fixed step.
 
 The backlog is a number of records, C_w. A new time per record changes how long they take.
 
@@ -73,7 +73,7 @@ class WorkerEstimates(NamedTuple):
         require_that(clock[["step", "tick"]][0].item() == steps, "clock must follow from seconds")
         require_same("waiting.costs", self.waiting.costs, costs_of(self.seconds))
         require_within("clock", clock[["since", "until"]], 0, 2**62)
-        # The clock may be that of the world; only what has passed is counted in ticks.
+        # Only what has passed is counted in ticks.
         require_within("clock", clock[["estimated", "set"]], 0, 2.0**40)
         passed = clock["set"] - clock["estimated"]
         require_within("clock", passed, 0, float(clock["tick"][0]) * 2**50)
@@ -139,15 +139,11 @@ def estimate(times: WorkerEstimates) -> None:
     set_clock(times, seconds)
 
 
-def observe(times: WorkerEstimates, seconds_per_record: Floats | None, moment: float) -> None:
-    """Set the clock, and the workers' times per record if they were sampled.
-
-    What workers have done until now is estimated first, by their old speeds.
-    """
+def observe(times: WorkerEstimates, seconds_per_record: Floats) -> None:
+    """Set the workers' times per record; what they have done is estimated by the old ones first."""
+    moment = float(now(times))
     set_clock(times, moment)
-    seconds = times.seconds
-    if seconds_per_record is not None:
-        seconds = np.where(times.capacities > 0, seconds_per_record, np.inf)
+    seconds = np.where(times.capacities > 0, seconds_per_record, np.inf)
     if not np.array_equal(seconds, times.seconds):
         estimate(times)
         set_seconds(times.waiting, seconds)
@@ -206,6 +202,6 @@ def with_speeds(own: WorkerEstimates, merged: WorkerEstimates) -> WorkerEstimate
     copy = copy_state(own)
     if np.array_equal(own.capacities, merged.capacities):
         if not np.array_equal(own.seconds, merged.seconds):
-            observe(copy, merged.seconds, float(now(copy)))
+            observe(copy, merged.seconds)
         return copy
     return rescaled(own, merged.capacities, joins_with=0.0)

@@ -52,7 +52,6 @@ class TableRouting(NamesItsMoves, ABC):
     traits: ClassVar[Traits] = Traits(family="moving", fan_out=1, minimal_rescale=True)
 
     tolerance: float = 0.08
-    keep_unreported: bool = True
     forget_after: int | None = 1_000
     pin_giants: bool = True
     two_sided: bool = True
@@ -102,7 +101,7 @@ class TableRouting(NamesItsMoves, ABC):
         moves = moves_between(observed.keys, observed.owners, targets)
         kept = others
         if moves.keys.size:  # without a new plan the table does not grow, and nothing need go
-            kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
+            kept = self._kept(others, state, int((targets != observed.homes).sum()))
             gone = others.part(~routing_table.is_among(others.keys, kept.keys))
             moves = Moves(
                 np.concatenate((moves.keys, gone.keys)),
@@ -152,15 +151,11 @@ class TableRouting(NamesItsMoves, ABC):
         loads = worker_loads(owners, observed.costs, aims.fair.size) + observed.rest
         return excess(loads, aims)
 
-    def _kept(
-        self, others: Entries, observed: Observed, state: TableState, n_entries: int
-    ) -> Entries:
+    def _kept(self, others: Entries, state: TableState, n_entries: int) -> Entries:
         """Return which entries of keys that are not reported stay beside `n_entries` new ones.
 
         If the bound has no room for all, the entries go whose keys were last named longest ago.
         """
-        if not self.keep_unreported:
-            others = others.part(observed.rest[others.workers] > 0.0)
         if self.forget_after is not None:
             others = others.part(others.named_in > state.n_reports[0] - self.forget_after)
         bound = self._most_entries()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -28,8 +28,7 @@ class MinTable(PhasedPlanning):
 
     Parameters
     ----------
-    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
-    discretisation
+    tolerance, forget_after, pin_giants, two_sided, compact, discretisation
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed` that concern LLFD.
@@ -70,8 +69,7 @@ class MinMig(PhasedPlanning):
     ----------
     beta
         How much more the load of a key counts than its state when keys to move are chosen.
-    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
-    discretisation
+    tolerance, forget_after, pin_giants, two_sided, compact, discretisation
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed` that concern LLFD.
@@ -112,15 +110,10 @@ class Mixed(MinMig):
     ----------
     tolerance
         θ_max: how far from its fair share the load of a worker may be, above or below.
-    keep_unreported
-        Keep table entries of keys that the report does not name, because they may have state. Set
-        it to False if a report names every key that has state: the table then forgets keys that
-        are gone. A report with a `rest` does not name every key. So an entry is forgotten only if
-        its worker has no rest: then all records of that worker are accounted for.
     forget_after
-        Forget an entry after this many reports in a row without its key; None: never. On Spark a
-        report is one micro-batch, and a key that is not in it may come back. The key then goes
-        home, and `Moves` names it like any other that moves.
+        Forget an entry after this many reports in a row without its key; None: never. Until then
+        the key may have state. On Spark a report is one micro-batch, and a key that is not in it
+        may come back. The key then goes home, and `Moves` names it like any other that moves.
     pin_giants
         A key above the limit of every worker stays where it is, and lighter keys of its worker
         leave. The fair share of the others is computed without both. False: as in the paper.
@@ -134,9 +127,9 @@ class Mixed(MinMig):
     beta
         How much more the load of a key counts than its state when keys to move are chosen.
     max_entries
-        A_max: the bound on table entries; None: there is none, and this is `MinMig`. Where a plan
-        needs room, the entries go whose keys were last reported longest ago, then those of the
-        lightest keys, whatever that costs in balance.
+        A_max: the bound on table entries; without one, this is `MinMig`. Where a plan needs room,
+        the entries go whose keys were last reported longest ago, then those of the lightest keys,
+        whatever that costs in balance.
     keep_bound
         False: as in the paper, a plan that needs more entries than `max_entries` is carried out.
 
@@ -166,21 +159,18 @@ class Mixed(MinMig):
 
     name: ClassVar[str] = "mixed"
 
-    max_entries: int | None = 3_000
+    max_entries: int = 3_000
     keep_bound: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        enough = self.max_entries is None or self.max_entries >= 0
-        require(self, "max_entries", enough, "at least 0, or None")
+        require(self, "max_entries", self.max_entries >= 0, "at least 0")
 
     def _most_entries(self) -> int | None:
         return self.max_entries if self.keep_bound else None
 
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
-        if self.max_entries is None:
-            return super()._plan(observed, aims, capacities)
         vectors = self._vectors(observed, capacities.size)
         whole, half = self.max_entries, self.max_entries // 2
         away = observed.owners != observed.homes
@@ -243,8 +233,8 @@ class MixedBruteForce(Mixed):
 
     Parameters
     ----------
-    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
-    discretisation, beta, max_entries, keep_bound
+    tolerance, forget_after, pin_giants, two_sided, compact, discretisation, beta, max_entries,
+    keep_bound
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed`. Plans are ranked by whether the table fits,
@@ -261,11 +251,6 @@ class MixedBruteForce(Mixed):
     """
 
     name: ClassVar[str] = "mixed-bf"
-
-    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
-        if self.max_entries is None:  # every attempt fits, and still moves more or less state
-            return replace(self, max_entries=observed.keys.size)._plan(observed, aims, capacities)
-        return super()._plan(observed, aims, capacities)
 
     def _search(self, task: Problem, room: float) -> Attempt:
         plans = (self._attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
@@ -302,7 +287,7 @@ class Simple(TableRouting):
 
     Parameters
     ----------
-    tolerance, keep_unreported, forget_after, pin_giants, two_sided
+    tolerance, forget_after, pin_giants, two_sided
         As those of `Mixed`; by default giants are packed like other keys, and only a worker with
         too much load causes a plan.
 

@@ -127,7 +127,7 @@ class Readj(TableRouting):
     sigma
         A key takes part with at least this share of a worker's mean load. None: 1, 1/2, 1/4 … are
         tried until all workers are within their limits, or else the best of them is taken.
-    tolerance, keep_unreported, forget_after, pin_giants, two_sided
+    tolerance, forget_after, pin_giants, two_sided
         As those of `Mixed`; by default giants move like other keys, and only a worker with too much
         load causes a plan, as in the descriptions of this baseline.
 

@@ -4,8 +4,7 @@ Read `strategy` first: it has the loop over records. Then read `hot_key_predicto
 `coin_synopsis`: together they are Algorithm 1, the hot key predictor (section 3.2).
 `hot_key_predictor` says what a long run changes, and has the threshold that adapts (4.4);
 `coin_synopsis` has the coin runs and the synopsis. `bloom` is the filter of the hot keys. `merging`
-makes the central predictor from those of several sources. `tuning` searches the weights of the
-threshold, and no strategy calls it.
+makes the central predictor from those of several sources.
 `adaptive_count_min` is a rival of the predictor (sections 2 and 6.2): no strategy routes by it; it
 is here to be compared with it.
 """

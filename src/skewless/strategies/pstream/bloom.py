@@ -74,13 +74,3 @@ def remove(bloom: CountingBloom, key: U64) -> None:
         place = place_of(bloom, hashed, number)
         if 0 < bloom.counters[place] < _SATURATED:
             bloom.counters[place] -= _ONE
-
-
-@kernel
-def contains(bloom: CountingBloom, key: U64) -> bool:
-    """Return whether `key` is in the set, or is a false positive."""
-    hashed = seeded(key, bloom.seed[0])
-    for number in range(bloom.n_places[0]):
-        if bloom.counters[place_of(bloom, hashed, number)] == 0:
-            return False
-    return True

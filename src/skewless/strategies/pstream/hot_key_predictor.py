@@ -75,6 +75,7 @@ SETTINGS = np.dtype(
 MARKED, HOT = np.uint8(1), np.uint8(2)
 #: Records that are looked up together, at most.
 BLOCK = 256
+_FALSE_POSITIVE_RATE = 0.01
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 # The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
 # and one more.
@@ -112,7 +113,6 @@ def hot_key_predictor(
     length: int = 16,
     time_weight: float = 0.5,
     interval: float = 1.0,
-    false_positive_rate: float = 0.01,
     whole_runs: bool = False,
     until_evicted: bool = False,
     seeds: Words,
@@ -124,8 +124,8 @@ def hot_key_predictor(
     `seeds` are that of the filter, the same for all sources, and those of the coins and of the
     choices, which differ by source.
 
-    The filter has its false-positive rate while no more than 1 / f keys are hot: no more can have a
-    share of f at the same time.
+    The filter has its false-positive rate, 1 %, while no more than 1 / f keys are hot: no more can
+    have a share of f at the same time.
     """
     least = f if least_f is None else least_f
     counters = np.zeros(1, COUNTERS)
@@ -139,7 +139,7 @@ def hot_key_predictor(
     settings["interval"] = interval
     return HotKeyPredictor(
         synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
-        filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
+        filter=two_place_bloom(math.ceil(1 / least), _FALSE_POSITIVE_RATE, seeds[0]),
         registers=distinct.registers(_PRECISION),
         counters=counters,
         settings=settings,

@@ -80,7 +80,7 @@ class PStream:
     f may adapt itself: few rare records against few hot keys.
 
     **Guarantee**: a key that was never hot has one worker (or more, if the filter takes it for a
-    hot one: `false_positive_rate`). A key with N records, x = N / 2^r, has had two long runs except
+    hot one). A key with N records, x = N / 2^r, has had two long runs except
     with probability (1 + x)·e^−x, and two of different length, which make it hot, except with
     e^−x·(1 + Σ_b (e^(x / 2^(b+1)) − 1)), b = 0, 1, …. If 2^r records are N each of 2^r / N keys,
     any of these becomes hot with a probability below N / 2^r. Memory: 4 / f + 12 / √f entries.
@@ -96,12 +96,9 @@ class PStream:
     length
         l, the bits of a vector; a run of r + l heads counts as one of r + l − 1.
     time_weight
-        w_T, what the share of rare records weighs against that of hot keys, w_S = 1 − w_T. See
-        `tuning`.
+        w_T, what the share of rare records weighs against that of hot keys, w_S = 1 − w_T.
     interval
         When f is adapted: after this many times 1 / p long runs, in which an entry is shifted once.
-    false_positive_rate
-        Of the filter, while no more than 1 / f keys are hot.
     bounded
         False: an f that adapts may fall below `least_f`, as in the paper, but memory stays that
         for `least_f`: keys that find no room in the synopsis are not hot.
@@ -136,7 +133,6 @@ class PStream:
     length: int = 16
     time_weight: float = 0.5
     interval: float = 1.0
-    false_positive_rate: float = 0.01
     bounded: bool = True
     whole_runs: bool = False
     until_evicted: bool = False
@@ -153,11 +149,8 @@ class PStream:
             self._require_two_bits(given)
         require(self, "time_weight", 0 <= self.time_weight <= 1, "from 0 to 1")
         require(self, "interval", 0 < self.interval < np.inf, "above 0 and finite")
-        rate = self.false_positive_rate
         adapts = self.f is None
         require(self, "bounded", adapts or self.bounded, "True when f is given: it never changes")
-        require(self, "false_positive_rate", 0 < rate < 1, "above 0 and below 1")
-        require(self, "false_positive_rate", 1e-9 <= rate <= 1 - 1e-9, "at least 1e-9 from 0 and 1")
 
     def _require_two_bits(self, f: float) -> None:
         """Raise ValueError if whole runs would all set the last bit, so that no key became hot."""
@@ -191,7 +184,6 @@ class PStream:
             length=self.length,
             time_weight=self.time_weight,
             interval=self.interval,
-            false_positive_rate=self.false_positive_rate,
             whole_runs=self.whole_runs,
             until_evicted=self.until_evicted,
             seeds=seeds,

@@ -91,7 +91,7 @@ def test_duplicates_of_a_stream(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_join_of_streams_with_a_key_that_is_spread(spark: Any, tmp_path: Path) -> None:
+def test_a_left_join_of_streams(spark: Any, tmp_path: Path) -> None:
     # The right side is behind, and sets the watermark.
     left, right = drifting(4, 8, 40, 40), [[], *drifting(3, 9, 40, 40)]
     pairs = zip([*left, *END], [*right, *END], strict=True)
@@ -102,7 +102,7 @@ def test_a_join_of_streams_with_a_key_that_is_spread(spark: Any, tmp_path: Path)
     ]
 
     def ours(streams: list[DataFrame]) -> DataFrame:
-        settings = {"how": "left", "watermark": WATERMARK, "spread": {"hot": 3}, **moving(tmp_path)}
+        settings = {"how": "left", "watermark": WATERMARK, **moving(tmp_path)}
         return join(*streams, "k", within="6 seconds", **settings)
 
     def sparks(streams: list[DataFrame]) -> DataFrame:
@@ -138,14 +138,12 @@ def test_batches(spark: Any) -> None:
     one, other = batch_of(spark, 1).cache(), batch_of(spark, 2, 4).cache()
     for how in ("inner", "left", "right", "full"):
         settings: dict[str, Any] = {"how": how, "watermark": WATERMARK, "workers": 3}
-        if how in ("inner", "left"):
-            settings["spread"] = {"hot": 4, "k1": 2}
         found = join(one, other, "k", within="6 seconds", **settings)
         wanted = of_spark(one, other, how).collect()
         assert in_text_order(found.collect()) == in_text_order(wanted)
         assert len(wanted) > 100
     # A join with itself reads its records once.
-    settings = {"how": "left", "watermark": WATERMARK, "spread": {"hot": 2}}
+    settings = {"how": "left", "watermark": WATERMARK}
     found = join(one, one, "k", within="6 seconds", **settings)
     assert in_text_order(found.collect()) == in_text_order(of_spark(one, one, "left").collect())
     local = one.withColumn("ts", F.col("ts").cast("timestamp_ntz"))

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from skewless import aggregations as aggs
-from skewless.spark import deduplicate, join, process, sessions, top_n
-from skewless.spark.state.operators.top_n import TopN
+from skewless.spark import deduplicate, join, sessions, top_n
 from spark.streams import read_stream
 
 pytestmark = pytest.mark.spark
@@ -122,11 +120,6 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_join, {"left": "table"}, r"left must be a stream as right is, not a batch DataFrame"),
     (_join, {"right": "table"}, r"right must be a stream as left is, not a batch DataFrame"),
     (_join, {"right": "other keys"}, r"on: column 'k' is string on the left side and bigint on"),
-    (_join, {"spread": ["hot"]}, r"spread must be a dict of at most 1,000 keys and their parts"),
-    (_join, {"spread": {"hot": 0}}, r"spread: 'hot' must be 1 … [0-9,]*, not 0"),
-    (_join, {"spread": {None: 2}}, r"spread: None is not a key of k without nulls"),
-    (_join, {"spread": {("a", "b"): 2}}, r"spread: \('a', 'b'\) is not a key of k"),
-    (_join, {"spread": {"hot": 2}, "how": "full"}, r"spread: how must be 'inner' or 'left', not"),
     (_join, {"right": [1]}, r"right must be a Spark DataFrame, not \[1\]"),
 ]
 
@@ -149,11 +142,6 @@ def test_bad_arguments_are_refused_in_one_line(spark: Any, tmp_path: Path) -> No
             verb(stream, **{"ledger": str(tmp_path / "ledger"), **given})
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "ledger").exists()
-    for name, message in (("v", "'v' must be boolean, not bigint"), ("x", "unknown column 'x'")):
-        processor = TopN([], StructType([stream.schema["v"]]), "v", 1)
-        processor.second_stream = name
-        with pytest.raises(ValueError, match=f"TopN: second_stream: .*{message}"):
-            process(stream, "k", processor, ledger=str(tmp_path / "ledger"))
     for verb in (_deduplicate, _sessions, _join):
         ledger = str(tmp_path / verb.__name__)
         good = verb(stream, workers=2, ledger=ledger, batch_column="batch")

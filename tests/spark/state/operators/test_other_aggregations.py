@@ -77,9 +77,9 @@ def test_other_aggregations_are_refused(tmp_path: Path, others: Any, text: str) 
 
 
 def test_another_parameter_is_refused(tmp_path: Path) -> None:
-    step(tmp_path, 0, {"top": aggs.top_k("v", 2)}, (5, 0))
-    with pytest.raises(LedgerMismatch, match=r"k=2\), not .* k=3\)"):
-        step(tmp_path, 1, {"top": aggs.top_k("v", 3)}, (6, 10))
+    step(tmp_path, 0, {"spread": aggs.variance("v")}, (5, 0))
+    with pytest.raises(LedgerMismatch, match=r"population=False\), not .*population=True\)"):
+        step(tmp_path, 1, {"spread": aggs.variance("v", population=True)}, (6, 10))
 
 
 def test_the_order_of_aggregations_does_not_matter(tmp_path: Path) -> None:

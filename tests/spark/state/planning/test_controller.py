@@ -86,8 +86,15 @@ def test_seconds_are_those_of_the_first_attempt(tmp_path: Path) -> None:
 def test_the_jvm_finds_the_worker_that_the_strategy_names(strategy: Any, n_workers: int) -> None:
     chosen = as_moving(strategy)
     placing = Placing(chosen, chosen.start(n_workers, 3), n_workers)
-    placing.row(5)  # compares a few thousand hashes, borders of the ring among them
+    (row,) = placing.row(5).to_pylist()
     hashes = np.random.default_rng(0).integers(0, 2**64, 1000, np.uint64)
+    hashes = np.concatenate([hashes, chosen.start(n_workers, 3).ring.positions[:-1]])
+    for hashed, owner in zip(hashes.tolist(), placing.owners(hashes).tolist(), strict=True):
+        home, low = row["homes"][hashed >> 48], hashed & (1 << 48) - 1
+        if home < 0:
+            detail = row["details"][-1 - home]
+            home = detail["owners"][sum(border < low for border in detail["borders"])]
+        assert home == owner
     assert (placing.hashes_of(placing.keys_of(hashes)) == hashes).all()
     counts = np.bincount(placing.owners(hashes), minlength=n_workers)
     assert counts.min() > 0

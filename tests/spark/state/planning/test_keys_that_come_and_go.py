@@ -33,10 +33,10 @@ def churning(batch: int) -> pa.Table:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
-    [MinMig(forget_after=8), Mixed(max_entries=None, forget_after=8)],
+    [MinMig(forget_after=8), Mixed(max_entries=100_000, forget_after=8)],
     ids=["min-mig", "mixed"],
 )
-def test_table_plans_and_observed_keys_do_not_grow(tmp_path: Path, strategy: Any) -> None:
+def test_table_and_plans_do_not_grow(tmp_path: Path, strategy: Any) -> None:
     query = Query(
         tmp_path,
         Visits(),
@@ -55,12 +55,12 @@ def test_table_plans_and_observed_keys_do_not_grow(tmp_path: Path, strategy: Any
         n_moved += plan.moving.hashes.size
         name = state_plan_name(batch, query.ledger.run)
         n_bytes = (tmp_path / name).stat().st_size
-        sizes.append((plan.placing.entries()[0].size, plan.observed.hashes.size, n_bytes))
+        sizes.append((plan.placing.entries()[0].size, n_bytes))
     assert n_moved > N_BATCHES  # there was something to forget
     # The first quarter fills the table. Medians, because a table has room for a power of two.
     middle, end = sizes[N_BATCHES // 4 : N_BATCHES // 2], sizes[N_BATCHES // 2 :]
     for before, after in zip(np.median(middle, 0), np.median(end, 0), strict=True):
-        # Without forgetting, all three grow in proportion to the batches: by a factor of two. How
+        # Without forgetting, both grow in proportion to the batches: by a factor of two. How
         # many keys move depends on the worker of the hot key, so one half may have a third more.
         assert after <= 1.5 * before, (np.median(middle, 0), np.median(end, 0))
 
@@ -80,7 +80,8 @@ def test_a_key_without_records_is_forgotten_and_its_state_moves_home(tmp_path: P
         found.append(in_order(tuple(row.values()) for row in results.to_pylist()))
         plan = query.plan(batch)
         gone = ~np.isin(plan.moving.hashes, plan.placing.entries()[0])
-        idle = ~np.isin(plan.moving.hashes, plan.observed.hashes)
-        n_home += int((gone & idle).sum())
+        if batch:
+            idle = ~np.isin(plan.moving.hashes, query.observed(plan).hashes)
+            n_home += int((gone & idle).sum())
     assert n_home > 0
     assert found == chained(tables)

@@ -125,8 +125,6 @@ PLANS = {
     "moves": with_array("moving.hashes", np.array([3, 1], np.uint64)),
     "moves_type": with_array("moving.hashes", np.array([1.0])),
     "targets": with_array("moving.targets", np.array([7], np.int32)),
-    "rest": with_array("observed.rest", np.array([np.nan, 1.0])),
-    "loads": with_array("observed.loads", np.array([-1.0])),
     "placed": with_array("placed.unknown", np.array([1])),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ _MOST_SPAN = 40
 #: At each step, rows are thinned by 2 to the power of this.
 _THINNING = 4
 #: `max_by` returns the first k since this version of Spark.
-_HAS_TOP_K = (4, 2)
+_HAS_TOP_K = "4.2"
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
 _PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
@@ -116,7 +115,7 @@ def count_keys(
     counts = read.groupBy(_HASH, *names).agg(*map(F.expr, added))
     columns = [_HASH, _LOAD, *([] if part is None else [_PART])]
     bucket = f"pmod({_HASH}, {n_buckets}L) AS {_BUCKET}"
-    text = [] if named is None else [f"{_text(named, names)} AS {_NAME}"]
+    text = [] if named is None else [f"{name_in_sql(named, names)} AS {_NAME}"]
     tops_of = counts.selectExpr(*columns, *text, LEVEL, bucket)
     columns += [] if named is None else [_NAME]
     table = _tops(tops_of, columns, listed_per_bucket(n_buckets)).toArrow()
@@ -140,7 +139,7 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     """Return the sum, the number of keys and the k heaviest keys of each bucket."""
     row = f"struct({', '.join(columns)})"
     # Among keys of equal load the hash decides, so that the plan is the same every time.
-    if _version(counts.sparkSession.version) >= _HAS_TOP_K:
+    if counts.sparkSession.version >= _HAS_TOP_K:
         top = f"max_by({row}, struct({_LOAD}, {_HASH}), {k})"
         aggregates = [f"sum({_LOAD})", "count(1)", top, f"max({LEVEL})"]
     else:
@@ -158,19 +157,11 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     return counts.groupBy(_BUCKET).agg(*(F.expr(f"{what} AS {name}") for what, name in named))
 
 
-def _text(key: GroupingKey, names: list[str]) -> str:
+def name_in_sql(key: GroupingKey, names: Sequence[str]) -> str:
+    """Return the expression of a key as text, from these columns: Python cannot hold every key."""
     texts = []
     for name, field in zip(names, key.fields, strict=True):
         is_binary = isinstance(field.dataType, T.BinaryType)
         text = f"concat('0x', hex({name}))" if is_binary else f"CAST({name} AS STRING)"
         texts.append(f"coalesce({text}, 'null')")
     return f"substring(concat_ws(', ', {', '.join(texts)}), 1, {LONGEST_TEXT})"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version.
-
-    >>> _version("4.2.0-preview1")
-    (4, 2)
-    """
-    return tuple(map(int, re.findall(r"\d+", text)[:2]))

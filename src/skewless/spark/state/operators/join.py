@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
+from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
 from skewless.spark.records import Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
 from skewless.spark.state.planning.spread_keys import SpreadRule
-from skewless.spark.state.planning.spread_records import Parts, any_null, hashable, in_parts
+from skewless.spark.state.planning.spread_records import Parts, hashable
 from skewless.spark.state.process import processed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The column of the part, unless the user names the keys: plans spread hot keys that they detect.
+#: The column of the part: plans spread hot keys over several.
 _PART = internal("part")
-#: The most keys that a user names: each record is compared with them in turn.
-_MOST_KEYS = 1_000
 #: Whether records without a match are returned: of the left side, of the right side.
 _KEPT = {
     "inner": (False, False),
     "left": (True, False),
-    "left_outer": (True, False),
     "right": (False, True),
-    "right_outer": (False, True),
     "full": (True, True),
-    "full_outer": (True, True),
-    "outer": (True, True),
 }
 
 
@@ -51,7 +42,6 @@ def join_within(
     watermark: tuple[str, str] | None = None,
     right_time: str | None = None,
     suffix: str = "_right",
-    spread: dict[Any, int] | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return the pairs whose times are at most `within` apart: see `skewless.spark.join`."""
@@ -71,7 +61,6 @@ def join_within(
     if time in names or other in names:
         raise ValueError("on: the event time cannot be a part of the key: use Spark's own join")
     length = span(within, "within")
-    named = named_keys(ours, spread, keys, how, _KEPT[how][1])
     sides = (
         Side(LEFT, StructType([f for f in ours.schema if f.name not in names])),
         Side(RIGHT, StructType([f for f in theirs.schema if f.name not in names])),
@@ -81,17 +70,16 @@ def join_within(
     processor = Join(StructType(result), names, sides, _KEPT[how], length)
     # A side whose records are returned without a match must not be repeated in several parts.
     may = (not _KEPT[how][1], not _KEPT[how][0])
-    rule = SpreadRule(may, length, detects=spread is None)
-    contents = [(side.name, hashable(_kinds(side))) for side in sides]
+    rule = SpreadRule(may, length)
+    contents = [(side.name, hashable(side.fields)) for side in sides]
     parts = Parts(rule, _PART, names, SIDE, (contents[0], contents[1]))
-    both = _both(left, right, names, (time, other), sides, named)
-    records = Records.of(both).by([*names, _PART if named is None else named.column])
+    both = _both(left, right, names, (time, other), sides)
+    records = Records.of(both).by([*names, _PART])
     at = (TIME, f"{delay} microseconds")
-    own = parts if named is None else None
     clocks = [left.select(left[quoted(time)])]
     if left is not right or other != time:
         clocks.append(right.select(right[quoted(other)]))
-    return processed(records, processor, placement, watermark=at, parts=own, clocks=clocks)
+    return processed(records, processor, placement, watermark=at, parts=parts, clocks=clocks)
 
 
 def _both(
@@ -100,18 +88,11 @@ def _both(
     names: list[str],
     times: tuple[str, str],
     sides: tuple[Side, Side],
-    named: NamedKeys | None,
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
     def chosen(df: DataFrame, is_right: Column, mine: Sequence[int]) -> DataFrame:
         """Return the records of one side, or of both; `mine` are the numbers of the sides."""
-        part, with_parts = _PART, df.withColumn(_PART, F.lit(0))
-        if named is not None:
-            # There is always a column to hash: the time.
-            fields = hashable(_kinds(sides[mine[0]]))
-            content = F.xxhash64(*[df[quoted(name)] for name in fields])
-            part, with_parts = named.column, named.with_parts(df, names, content, is_right)
         time, rows = F.lit(None), []
         for number, side in enumerate(sides):
             row = F.lit(None).cast(side.fields)
@@ -120,17 +101,13 @@ def _both(
                 time = F.when(is_own, F.col(quoted(times[number]))).otherwise(time)
                 row = F.when(is_own, F.struct(*[df[quoted(name)] for name in side.fields.names]))
             rows.append(row.alias(side.name))
-        columns = [with_parts[quoted(name)] for name in [*names, part]]
-        return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
+        columns = [*[df[quoted(name)] for name in names], F.lit(0).alias(_PART)]
+        return df.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
     if left is right:
         twice = left.select("*", F.explode(F.array(F.lit(False), F.lit(True))).alias(SIDE))
         return chosen(twice, F.col(SIDE), (0, 1))
     return chosen(left, F.lit(False), (0,)).union(chosen(right, F.lit(True), (1,)))
-
-
-def _kinds(side: Side) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in side.fields}
 
 
 def both_records(left: Any, right: Any) -> tuple[Records, Records]:
@@ -181,64 +158,3 @@ def renamed(fields: Sequence[StructField], taken: list[str], suffix: Any) -> lis
     for number, field in enumerate(found):
         free_names([field.name], taken + [f.name for f in found[:number]], "suffix")
     return found
-
-
-@dataclass(frozen=True)
-class NamedKeys:
-    """Keys that the user names, as (values, parts) in the order of their text.
-
-    A left record of such a key goes to one part, chosen by its content, so that a retry sends it
-    there again. A right record goes to all parts. So each pair is found in exactly one part.
-    """
-
-    keys: tuple[tuple[tuple[Any, ...], int], ...]
-
-    @property
-    def column(self) -> str:
-        """The column of the part. Its name depends on the keys, so a ledger refuses other keys."""
-        return internal(f"part_{zlib.crc32(repr(self.keys).encode()):08x}")
-
-    def with_parts(
-        self, df: DataFrame, key: list[str], content: Column, is_right: Column
-    ) -> DataFrame:
-        """Return the records with their parts, one row for each; `content` is a hash of them."""
-        columns = [df[quoted(name)] for name in key]
-        n_parts = F.lit(1)
-        for values, number in self.keys:
-            equal = F.lit(True)
-            for column, value in zip(columns, values, strict=True):
-                equal = equal & (column == F.lit(value))
-            n_parts = F.when(equal, F.lit(number)).otherwise(n_parts)
-        return in_parts(df, self.column, n_parts, any_null(key), is_right, content)
-
-
-def named_keys(
-    records: Records, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
-) -> NamedKeys | None:
-    """Return the keys that a user names by `spread`, or None; raise ValueError for bad ones."""
-    if spread is None:
-        return None
-    if not isinstance(spread, dict) or len(spread) > _MOST_KEYS:
-        raise ValueError(
-            f"spread must be a dict of at most {_MOST_KEYS:,} keys and their parts, like "
-            f"{{'hot': 8}}, not {shown(spread)}"
-        )
-    if keeps_right and spread:
-        raise ValueError(
-            f"spread: how must be 'inner' or 'left', not {how!r}: records of the right side are in "
-            "several parts, and a part does not see the matches of the others; swap the sides"
-        )
-    found = []
-    for given, parts in spread.items():
-        values = given if isinstance(given, tuple) else (given,)
-        if len(values) != len(keys) or any(value is None for value in values):
-            names = ", ".join(field.name for field in keys)
-            raise ValueError(f"spread: {shown(given)} is not a key of {names} without nulls")
-        number = whole(parts, f"spread: {shown(given)}", least=1, most=MOST_WORKERS)
-        try:
-            typed = [records.column(f.name) == F.lit(v) for f, v in zip(keys, values, strict=True)]
-            records.df.select(*typed)
-        except (PySparkException, TypeError, AttributeError) as error:
-            raise ValueError(f"spread: {shown(given)} cannot be compared with the key") from error
-        found.append((tuple(values), number))
-    return NamedKeys(tuple(sorted(found, key=repr))) if found else None

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from skewless.arrays import Floats, Keys
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name, state_plan_name
 from skewless.spark.routing import requests
 from skewless.spark.routing.requests import Decided
 from skewless.spark.state.planning import spread_keys, state_plan
-from skewless.spark.state.planning.placing import Placing, speeds_of
+from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule
-from skewless.spark.state.planning.state_plan import Moving, Observed, StatePlan, from_entry
+from skewless.spark.state.planning.state_plan import Moving, StatePlan, from_entry
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_reports
 from skewless.spark.state.schemas import require_same_states, schema_text
 from skewless.spark.state.versions.bases import base_of, require_newest_run, require_plan_in_use
@@ -23,7 +24,7 @@ from skewless.spark.state.versions.offset_log import OffsetLog
 from skewless.spark.state.versions.version_files import KeptFiles
 from skewless.strategy import AnyStrategy, Rebalances
 
-#: The most keys whose loads a plan keeps, besides those of the routing table.
+#: The most keys that a strategy is told of one by one, besides those of the routing table.
 _OBSERVED_KEYS = 1 << 14
 #: A key with a smaller share of all loads counts as one without load.
 _NOTHING = 1e-12
@@ -40,10 +41,8 @@ class Controller:
     asked: int | None  # the number of workers that the user gave
     most: int  # workers that the query can have: its partitions
     interval: int = 1  # keys move in every `interval`-th batch
-    window: int = 1  # loads are averages over so many batches, the last ones counting most
     delay: int | None = None  # of the watermark, in microseconds
     spread: SpreadRule | None = None  # which keys of a join are spread; None: this is no join
-    capacities: tuple[float, ...] | None = None  # 1 on average; None: those of the plan before
 
     def plan(
         self, ledger: Ledger, batch: int, seed: int, shape: Any, offsets: OffsetLog
@@ -83,14 +82,9 @@ class Controller:
         require_same_states(last.about, shape, f"the ledger in {ledger.place}")
         reports = read_reports(ledger, base)
         require_plan_in_use(ledger, base, last.checksum, {report.plan for report in reports})
-        observed = self._observed(last, reports)
         numbers = requests.decided(self.asked, self.most, request, last.n_workers, last.about)
         n_workers = numbers.n_workers
-        before = state_plan.capacities_of(last.about)
-        capacities = before if self.capacities is None else self.capacities
-        speeds, old = (speeds_of(some, n_workers) for some in (capacities, before))
-        told, was = (None if some is None else some.tolist() for some in (speeds, old))
-        are_others = n_workers != base.workers or told != was
+        are_others = n_workers != base.workers
         is_whole = are_others or not state_plan.places_alike(entry, last.placing, seed)
         is_time = batch % self.interval == 0
 
@@ -111,43 +105,38 @@ class Controller:
         placing = last.placing
         if is_whole:
             if are_others:
-                placing = placing.rescaled(n_workers, speeds)
-            observed = Observed(rest=np.zeros(n_workers))
+                placing = placing.rescaled(n_workers)
         elif is_time and isinstance(self.strategy, Rebalances):
-            noise = self._noise(reports, n_workers)
-            seen = parted(observed, spread)
+            noise = _noise(reports, n_workers)
+            seen = parted(observed(last.placing, reports), spread)
             placing = placing.rebalanced(seen.hashes, seen.loads, seen.sizes, seen.rest, noise)
             moving = Moving(*last.placing.changed(placing))
-        about = self._about(numbers, capacities, shape, last)
+        about = self._about(numbers, shape, last)
         return StatePlan(
             placing=placing,
             base=base,
             moving=moving,
-            observed=observed,
             watermark=_latest([_time(offsets, batch), last.watermark])
             if shape.follows_clock
             else self._watermark(last, behind),
             watermark_before=last.watermark,
             latest=latest,
             latest_second=second,
-            about=about | _warnings(last, numbers, spread, run_name(ledger.run)),
+            about=about | _warned(last, numbers, run_name(ledger.run)),
             spread=spread,
         )
 
     def first_plan(self, seed: int, shape: Any) -> StatePlan:
         """Return the plan of a query that has no state yet."""
-        placing = Placing.unlearned(self.strategy, self.workers, seed, self.capacities)
+        placing = Placing.unlearned(self.strategy, self.workers, seed)
         # A request counts from the next batch on: this one may be a replay that runs after it.
         numbers = Decided(self.workers, requests.NONE_TAKEN)
         return StatePlan(
             placing,
-            observed=Observed(rest=np.zeros(self.workers)),
-            about=self._about(numbers, self.capacities, shape),
+            about=self._about(numbers, shape),
         )
 
-    def _about(
-        self, numbers: Decided, capacities: Any, shape: Any, last: StatePlan | None = None
-    ) -> dict[str, Any]:
+    def _about(self, numbers: Decided, shape: Any, last: StatePlan | None = None) -> dict[str, Any]:
         about: dict[str, Any] = {
             "asked": self.asked,
             "request": numbers.taken,
@@ -162,8 +151,6 @@ class Controller:
         ends = ("schema", "ttl", "timers")
         if last is not None and any(last.about.get(k) != about.get(k) for k in ends):
             about["renewed"] = True
-        if capacities is not None:
-            about["capacities"] = list(capacities)
         if self.spread is not None:
             about["within"] = self._within(last)
         return about
@@ -181,37 +168,43 @@ class Controller:
         now = max((latest // 1000 - self.delay // 1000) * 1000, -(1 << 62))
         return now if last.watermark is None else max(now, last.watermark)
 
-    def _observed(self, last: StatePlan, reports: list[WorkerReport]) -> Observed:
-        """Return the loads after these reports; older ones count less."""
-        before, kept = last.observed, 1.0 - 1.0 / self.window
-        hashes = np.unique(np.concatenate([before.hashes, *(r.hashes for r in reports)]))
-        loads, sizes = np.zeros(hashes.size), np.ones(hashes.size)
-        at = np.searchsorted(hashes, before.hashes)
-        loads[at], sizes[at] = kept * before.loads, before.sizes
-        rest = kept * before.rest
-        for worker, report in enumerate(reports):
-            at = np.searchsorted(hashes, report.hashes)
-            loads[at] += report.costs
-            sizes[at] = np.maximum(report.sizes, 1.0)
-            rest[worker] += max(0.0, report.cost - float(report.costs.sum()))
-        return _bounded(Observed(hashes, loads, sizes, rest), last.placing)
 
-    def _noise(self, reports: list[WorkerReport], n_workers: int) -> float:
-        """Estimate by how much the load of a worker differs from its mean by chance.
+def _noise(reports: list[WorkerReport], n_workers: int) -> float:
+    """Estimate by how much the load of a worker differs from its mean by chance.
 
-        Records of a steady stream arrive at random: a worker that gets m of them on average gets m
-        ± √m. The loads are sums in which each batch counts (1 − 1/window) times the one after it,
-        so they rest on (2 · window − 1) times as many records.
-        """
-        n_records = sum(report.records for report in reports) / n_workers
-        return 1.0 / math.sqrt(max(n_records * (2 * self.window - 1), 1.0))
+    Records of a steady stream arrive at random: a worker that gets m of them on average gets m
+    ± √m.
+    """
+    n_records = sum(report.records for report in reports) / n_workers
+    return 1.0 / math.sqrt(max(n_records, 1.0))
 
 
-def parted(observed: Observed, spread: SpreadKeys) -> Observed:
+class Observed(NamedTuple):
+    """The known loads: the heaviest keys by hash, ascending, and the rest by worker."""
+
+    hashes: Keys
+    loads: Floats
+    sizes: Floats
+    rest: Floats
+
+
+def observed(placing: Placing, reports: list[WorkerReport]) -> Observed:
+    """Return the loads of the batch of these reports, in which keys were placed like this."""
+    hashes = np.unique(np.concatenate([report.hashes for report in reports]))
+    loads, sizes, rest = np.zeros(hashes.size), np.ones(hashes.size), np.zeros(len(reports))
+    for worker, report in enumerate(reports):
+        at = np.searchsorted(hashes, report.hashes)
+        loads[at] += report.costs
+        sizes[at] = np.maximum(report.sizes, 1.0)
+        rest[worker] = max(0.0, report.cost - float(report.costs.sum()))
+    return _bounded(Observed(hashes, loads, sizes, rest), placing)
+
+
+def parted(seen: Observed, spread: SpreadKeys) -> Observed:
     """Return the loads as they will be when the newly spread keys are in parts."""
     if not (spread.before < np.abs(spread.parts)).any():
-        return observed
-    loads = dict(zip(observed.hashes.tolist(), observed.loads.tolist(), strict=True))
+        return seen
+    loads = dict(zip(seen.hashes.tolist(), seen.loads.tolist(), strict=True))
     for hashed, parts, before in zip(
         spread.hashes, np.abs(spread.parts).tolist(), spread.before.tolist(), strict=True
     ):
@@ -221,25 +214,18 @@ def parted(observed: Observed, spread: SpreadKeys) -> Observed:
             loads |= dict.fromkeys(every, share)
     hashes = np.array(sorted(loads), np.uint64)
     sizes = np.ones(hashes.size)
-    sizes[np.searchsorted(hashes, observed.hashes)] = observed.sizes
+    sizes[np.searchsorted(hashes, seen.hashes)] = seen.sizes
     values = np.array([loads[one] for one in hashes.tolist()])
-    return Observed(hashes, values, sizes, observed.rest)
+    return Observed(hashes, values, sizes, seen.rest)
 
 
-def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -> dict[str, Any]:
+def _warned(last: StatePlan, numbers: Decided, run: str) -> dict[str, Any]:
     """Warn the user once per run, and return what the plan must keep for that."""
-    kept: dict[str, Any] = {}
-    if numbers.warning is not None:
-        kept["warned"] = [run, numbers.warning]
-        if kept["warned"] != last.about.get("warned"):
-            requests.warn(numbers.warning)
-    told = last.about.get("left_out")  # the run that has warned about keys that are not spread
-    if spread.n_left_out and told != run:
-        spread_keys.warn_of_left_out(spread.n_left_out)
-        told = run
-    if told is not None:
-        kept["left_out"] = told
-    return kept
+    if numbers.warning is None:
+        return {}
+    if last.about.get("warned") != [run, numbers.warning]:
+        requests.warn(numbers.warning)
+    return {"warned": [run, numbers.warning]}
 
 
 def _time(offsets: OffsetLog, batch: int) -> int | None:
@@ -252,15 +238,15 @@ def _latest(times: list[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _bounded(observed: Observed, placing: Placing) -> Observed:
+def _bounded(seen: Observed, placing: Placing) -> Observed:
     """Return the heaviest keys and those of the table that have load; the others become a rest."""
-    hashes, loads = observed.hashes, observed.loads
+    hashes, loads = seen.hashes, seen.loads
     is_listed = np.isin(hashes, placing.entries()[0])
-    has_load = loads > _NOTHING * max(float(loads.sum() + observed.rest.sum()), 1e-300)
+    has_load = loads > _NOTHING * max(float(loads.sum() + seen.rest.sum()), 1e-300)
     heaviest = np.zeros(hashes.size, np.bool_)
     heaviest[np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]] = True
     stays = has_load & (heaviest | is_listed)
     gone = ~stays
     owners = placing.owners(hashes[gone])
-    rest = observed.rest + np.bincount(owners, loads[gone], observed.rest.size)
-    return Observed(hashes[stays], loads[stays], observed.sizes[stays], rest)
+    rest = seen.rest + np.bincount(owners, loads[gone], seen.rest.size)
+    return Observed(hashes[stays], loads[stays], seen.sizes[stays], rest)

@@ -29,7 +29,6 @@ from skewless.strategy import AnyStrategy, Report, Rescales
 CELL_BITS = 16
 _LOW_BITS = 64 - CELL_BITS
 _LOW = (1 << _LOW_BITS) - 1
-_PROBES = 512
 
 _INTS, _LONGS = pa.list_(pa.int32()), pa.list_(pa.int64())
 _DETAIL = pa.struct({"borders": _LONGS, "owners": _INTS, "keys": _LONGS, "workers": _INTS})
@@ -59,19 +58,6 @@ def as_moving(strategy: AnyStrategy) -> AnyStrategy:
     return strategy
 
 
-def speeds_of(capacities: Sequence[float] | None, n_workers: int) -> Floats | None:
-    """Return the speeds of this many workers; a worker that no capacity was given for has speed 1.
-
-    >>> speeds_of((1.5, 0.5), 3).tolist()
-    [1.5, 0.5, 1.0]
-    """
-    if capacities is None:
-        return None
-    speeds = np.ones(n_workers)
-    speeds[: len(capacities)] = capacities[:n_workers]
-    return speeds
-
-
 @dataclass(frozen=True, eq=False)
 class Placing:
     """A strategy and its state for this many workers, by hashes as the JVM computes them."""
@@ -81,13 +67,9 @@ class Placing:
     n_workers: int
 
     @classmethod
-    def unlearned(
-        cls, strategy: AnyStrategy, n_workers: int, seed: int, capacities: Sequence[float] | None
-    ) -> Placing:
-        """Return the placing of a strategy that has seen no record, for workers of these speeds."""
-        placing = cls(strategy, strategy.start(n_workers, seed), n_workers)
-        speeds = speeds_of(capacities, n_workers)
-        return placing if speeds is None else placing.rescaled(n_workers, speeds)
+    def unlearned(cls, strategy: AnyStrategy, n_workers: int, seed: int) -> Placing:
+        """Return the placing of a strategy that has seen no record."""
+        return cls(strategy, strategy.start(n_workers, seed), n_workers)
 
     def keys_of(self, hashes: Keys) -> Keys:
         """Return the keys that the strategy mixes to these hashes."""
@@ -131,9 +113,9 @@ class Placing:
         moving = origins != targets
         return known[moving], origins[moving], targets[moving]
 
-    def rescaled(self, n_workers: int, speeds: Floats | None = None) -> Placing:
-        """Return the placing rescaled to this number of workers and these speeds."""
-        state = self.strategy.rescale(copy_state(self.state), n_workers, speeds)  # type: ignore[attr-defined]
+    def rescaled(self, n_workers: int) -> Placing:
+        """Return the placing rescaled to this number of workers."""
+        state = self.strategy.rescale(copy_state(self.state), n_workers, None)  # type: ignore[attr-defined]
         return Placing(self.strategy, state, n_workers)
 
     def rebalanced(
@@ -158,7 +140,6 @@ class Placing:
         `spread` are the signed hashes of keys that go to several parts, with the number of parts.
         """
         homes, details = self._cells()
-        self._compare(homes, details)
         values = ([seed], [homes], [details], [list(spread)])
         arrays = [pa.array(one, kind) for one, kind in zip(values, _ROW.types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_ROW)
@@ -191,30 +172,6 @@ class Placing:
             )
             homes[cell] = -len(details)  # −1 − the number of the details just added
         return homes, details
-
-    def _compare(self, homes: Workers, details: list[dict[str, list[int]]]) -> None:
-        """Raise RuntimeError unless the strategy routes 512 to 1,536 hashes by these cells."""
-        probes: Keys = np.random.default_rng(0).integers(0, 2**64, _PROBES, np.uint64)
-        listed, points = self.entries()[0], self.state.ring.positions
-        probes = np.concatenate([probes, listed[:_PROBES], points[:_PROBES]])
-        wanted = self.owners(probes)
-        for hashed, worker in zip(probes.tolist(), wanted.tolist(), strict=True):
-            home = int(homes[hashed >> _LOW_BITS])
-            if home < 0:
-                home = _looked_up(hashed, details[-1 - home])
-            if home != worker:
-                raise RuntimeError(
-                    f"strategy {self.strategy.name!r} routes hash {hashed} to worker {worker}, and "
-                    f"its ring and table say {home}: process cannot place keys by this strategy"
-                )
-
-
-def _looked_up(hashed: int, detail: dict[str, list[int]]) -> int:
-    signed = hashed - (1 << 64) if hashed >> 63 else hashed
-    if signed in detail["keys"]:
-        return detail["workers"][detail["keys"].index(signed)]
-    low = hashed & _LOW
-    return detail["owners"][sum(border < low for border in detail["borders"])]
 
 
 def worker_column(hashed: Column, plan: str) -> Column:

@@ -25,14 +25,14 @@ from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.planning.worker_reports import WorkerReport
 from skewless.state import require_that, require_within
 
+_LOGGER = logging.getLogger("skewless")
 #: A key with fewer records in a micro-batch, or in a batch DataFrame, is not detected as hot.
 LEAST_RECORDS = 1_000
 #: The fewest records of the spread side for each part: their number varies by chance.
 _FEWEST_OF_PART = 4
-#: Spread keys are looked up one by one for each record.
+#: The most keys that are spread: they are looked up one by one for each record.
 MOST_KEYS = 256
 _MOST_PARTS = 1 << 20
-_LOGGER = logging.getLogger("skewless")
 #: What workers report about keys that may be spread.
 _REPORTED = {"hashes": np.uint64, "firsts": np.int64, "seconds": np.int64, "work": np.int64}
 #: The arrays that a plan keeps in the ledger.
@@ -53,7 +53,6 @@ class SpreadKeys:
     before: Any = field(default_factory=lambda: np.empty(0, np.int32))
     #: In microseconds: no row that is held of the key is later than this.
     seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    n_left_out: int = 0  # hot keys above MOST_KEYS; the ledger does not keep it
 
     def part_hashes(self) -> Keys:
         """Return the hashes of all parts of all keys, ascending."""
@@ -71,7 +70,6 @@ class SpreadRule:
 
     may: tuple[bool, bool]
     within: int  # how far apart the records of a pair may be, in microseconds
-    detects: bool = True  # hot keys; otherwise spread keys stay spread
     least: int = LEAST_RECORDS  # records or pairs of a key in a micro-batch, to spread it
 
     def parts_of(
@@ -92,7 +90,7 @@ class SpreadRule:
         """
         sides = [(first, second, 1), (second, first, -1)]
         allowed = [side for side, may in zip(sides, self.may, strict=True) if may]
-        if not self.detects or not allowed:
+        if not allowed:
             return 1
         spread, repeated, sign = max(allowed, key=lambda side: side[0])
         parts, records, least = 1, first + second, max(self.least, 1)
@@ -147,7 +145,6 @@ def next_spread(
     mean = sum(report.records for report in reports) / n_workers
     mean_work = sum(report.all_work for report in reports) / n_workers
     rows: dict[int, tuple[int, int, int]] = {}  # by hash: parts, before, seen
-    n_left_out = 0
     for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
         at = np.isin(hashes, all_parts(hashed, abs(int(parts))))
         n_first, n_second = int(firsts[at].sum()), int(seconds[at].sum())
@@ -172,29 +169,18 @@ def next_spread(
         for row in heavy[largest].tolist():
             n_first, n_second, done = int(firsts[row]), int(seconds[row]), int(work[row])
             parts = rule.parts_of(n_first, n_second, mean, n_workers, done, mean_work)
-            if parts == 1:
-                continue
-            if len(rows) < MOST_KEYS:
+            if parts != 1 and len(rows) < MOST_KEYS:
                 rows[int(hashes[row])] = parts, 1, latest
-            else:
-                n_left_out += 1
+            elif parts != 1:
+                _LOGGER.warning("join: a hot key is not spread: %d are, the limit", MOST_KEYS)
+                break
     columns = list(zip(*((key, *rows[key]) for key in sorted(rows)), strict=True)) or [()] * 4
     keys, parts_of, before, last_seen = (
         np.array(column, kind) for column, kind in zip(columns, ARRAYS.values(), strict=True)
     )
-    spread = SpreadKeys(keys, parts_of, before, last_seen, n_left_out)
+    spread = SpreadKeys(keys, parts_of, before, last_seen)
     require_allowed(rule, spread)  # no rows of released keys are held any more
     return spread
-
-
-def warn_of_left_out(n_keys: int) -> None:
-    """Warn that some hot keys stay on one worker each."""
-    _LOGGER.warning(
-        "join: %d more hot keys are not spread, because %d are spread already, which is the "
-        "limit: each of them stays on one worker",
-        n_keys,
-        MOST_KEYS,
-    )
 
 
 def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:

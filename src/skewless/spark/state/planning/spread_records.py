@@ -7,33 +7,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from skewless.spark.columns import internal, quoted
 from skewless.spark.state.planning.spread_keys import SpreadRule
 
 _PARTS = internal("parts")
-
-
-def in_parts(
-    df: DataFrame, part: str, n_parts: Column, missing: Column, is_right: Column, content: Column
-) -> DataFrame:
-    """Return the records with the column `part`, one row for each part that they go to.
-
-    `n_parts` is 1 for a key that is not spread. Below 0, the records of the right side are spread,
-    and those of the left side go to all parts. `missing`: whether a column of the key is null. A
-    null matches nothing, so these records need not be on one worker. `content` is a hash of the
-    record. It chooses the part, so that a retry sends the record there again.
-    """
-    number = F.abs(n_parts)
-    goes_everywhere = is_right == (n_parts > 0)
-    # Most keys are not spread: their records need not be hashed.
-    own = F.when(number == 1, F.lit(0)).otherwise(F.pmod(content, number).cast("int"))
-    one = F.array(own)
-    every = F.sequence(F.lit(0), number - 1)
-    chosen = F.when(goes_everywhere & ~missing, every).otherwise(one)
-    rows = df.select("*", F.explode(chosen).alias(_PARTS))
-    taken = F.when(missing, F.spark_partition_id()).otherwise(F.col(_PARTS))
-    return rows.withColumn(part, taken).drop(_PARTS)
 
 
 @dataclass(frozen=True)
@@ -47,11 +26,6 @@ class Parts:
     #: For each side, the column that holds its records as structs, and the fields to hash.
     contents: tuple[tuple[str, Sequence[str]], tuple[str, Sequence[str]]]
 
-    @property
-    def detects(self) -> bool:
-        """Whether hot keys are detected."""
-        return self.rule.detects and any(self.rule.may)
-
     def counts(self, df: DataFrame) -> tuple[Column, Column]:
         """Return 1 for records that can match, without nulls, and for those of the right side."""
         known = ~any_null(self.key)
@@ -60,11 +34,14 @@ class Parts:
     def taken(
         self, df: DataFrame, inputs: Mapping[str, str], hashed: str, spread: str | None
     ) -> DataFrame:
-        """Return the records in their parts, by the plan of the micro-batch.
+        """Return the records, one row for each part that they go to by the plan.
 
         They are all in part 0, and the column `hashed` becomes the hash of the part. `inputs` has
         the present names of the columns. `spread` is the column of the plan that holds the hashes
-        of spread keys, and their parts; None: no key is spread.
+        of spread keys, and their parts; None: no key is spread. If the number of parts is below 0,
+        the records of the right side are spread, and those of the left side go to all parts. A
+        record with a null in its key matches nothing, so it need not be on one worker. A hash of
+        its content chooses the part of a record, so that a retry sends it there again.
         """
         missing = any_null([inputs[name] for name in self.key])
         part = inputs[self.part]
@@ -80,13 +57,21 @@ class Parts:
         is_right = F.col(inputs[self.side])
         content = F.when(is_right, right).otherwise(left)
         n_parts = F.coalesce(F.try_element_at(F.col(spread), F.col(hashed)), F.lit(1))
-        rows = in_parts(df, part, n_parts, missing, is_right, content)
-        return rows.withColumn(hashed, of_part)
+        number = F.abs(n_parts)
+        # Most keys are not spread: their records need not be hashed.
+        one = F.when(number == 1, F.lit(0)).otherwise(F.pmod(content, number).cast("int"))
+        every = F.sequence(F.lit(0), number - 1)
+        goes_everywhere = (is_right == (n_parts > 0)) & ~missing
+        chosen = F.when(goes_everywhere, every).otherwise(F.array(one))
+        rows = df.select("*", F.explode(chosen).alias(_PARTS))
+        taken = F.when(missing, F.spark_partition_id()).otherwise(F.col(_PARTS))
+        return rows.withColumn(part, taken).drop(_PARTS).withColumn(hashed, of_part)
 
 
-def hashable(fields: Mapping[str, str]) -> list[str]:
-    """Return the fields that Spark hashes, by name and type: no maps."""
-    return [name for name, kind in fields.items() if "map<" not in kind and "variant" not in kind]
+def hashable(fields: StructType) -> list[str]:
+    """Return the names of the fields that Spark hashes: no maps."""
+    kinds = {field.name: field.dataType.simpleString() for field in fields}
+    return [name for name, kind in kinds.items() if "map<" not in kind and "variant" not in kind]
 
 
 def any_null(key: Sequence[str]) -> Column:

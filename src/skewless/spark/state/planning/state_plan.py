@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from skewless import parameters
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Keys, Workers
 from skewless.plumbing.arguments import MOST_WORKERS
-from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of, rows_of, usable
+from skewless.spark.ledger.entry_checks import corrupt, restored_from, rows_of, usable
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.spread_keys import ARRAYS, SpreadKeys, spread_from
 from skewless.spark.state.versions.bases import Base
-from skewless.state import MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.state import Unsound, require_that, require_within
 from skewless.strategy import AnyStrategy
 
 _PLACED = "placed."
 _MOVING = {"hashes": np.uint64, "origins": np.int32, "targets": np.int32}
-_OBSERVED = {"hashes": np.uint64, "loads": np.float64, "sizes": np.float64}
 #: Fields of a plan that its entry keeps as they are: times, or none.
 _TIMES = ("watermark", "watermark_before", "latest", "latest_second", "stamp")
 _EARLIEST = -(1 << 63)
@@ -40,29 +38,18 @@ class Moving:
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
-    """The known loads: the heaviest keys by hash, ascending, and the rest by worker."""
-
-    hashes: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
-    loads: Floats = field(default_factory=lambda: np.empty(0, np.float64))
-    sizes: Floats = field(default_factory=lambda: np.empty(0, np.float64))
-    rest: Floats = field(default_factory=lambda: np.empty(0, np.float64))
-
-
-@dataclass(frozen=True, eq=False)
 class StatePlan:
     """What all tasks of a batch use to route, to read states and to end them.
 
     `about` is what later plans need: the `schema` of the states, their `ttl` in microseconds and
     their `meaning`; the field of their `timers`, if any; `renewed`, whether schema, ttl or that
     field differ from the version that is read; `asked` and `request`, the numbers of workers that
-    were asked for; `most`, the largest number that the query can have; and `capacities`, if given.
+    were asked for; and `most`, the largest number that the query can have.
     """
 
     placing: Placing
     base: Base | None = None  # the version that is read; None: there is no state yet
     moving: Moving = field(default_factory=Moving)  # compared with that version
-    observed: Observed = field(default_factory=Observed)  # what the controller knows so far
     watermark: int | None = None  # in microseconds
     watermark_before: int | None = None
     latest: int | None = None  # time of a record before this batch, in microseconds
@@ -86,10 +73,9 @@ def strategy_text(strategy: AnyStrategy) -> str:
 def to_entry(plan: StatePlan, seed: int) -> Entry:
     """Build the ledger's entry of a plan."""
     placing = plan.placing
-    fresh = _fresh(placing.strategy, placing.n_workers, seed, plan.about)
+    fresh = placing.strategy.start(placing.n_workers, seed)
     arrays = {_PLACED + name: a for name, a in changes(placing.state, fresh).items()}
     arrays |= {f"moving.{name}": getattr(plan.moving, name) for name in _MOVING}
-    arrays |= {f"observed.{name}": getattr(plan.observed, name) for name in (*_OBSERVED, "rest")}
     if plan.spread.hashes.size:
         arrays |= {f"spread.{name}": getattr(plan.spread, name) for name in ARRAYS}
     about = {
@@ -114,7 +100,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
         n_workers: Any = about.get("workers")
         is_number = type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS
         require_that(is_number, "workers must be a number")
-        fresh = _fresh(strategy, n_workers, seed, more_of(entry))
+        fresh = strategy.start(n_workers, seed)
         state = fresh
         if about.get("fresh") == fingerprint(fresh):
             found = {
@@ -128,7 +114,6 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             Placing(strategy, state, n_workers),
             None if base is None else Base.of(base),
             _moving(entry, n_workers, base),
-            _observed(entry, n_workers),
             about=more_of(entry),
             spread=spread_from(entry),
             checksum=entry.checksum,
@@ -141,25 +126,8 @@ def places_alike(entry: Entry, placing: Placing, seed: int) -> bool:
 
     Strategies with a routing table can replace each other, and their parameters may differ.
     """
-    fresh = _fresh(placing.strategy, placing.n_workers, seed, entry.about["more"])
+    fresh = placing.strategy.start(placing.n_workers, seed)
     return bool(entry.about.get("fresh") == fingerprint(fresh))
-
-
-def capacities_of(about: dict[str, Any]) -> tuple[float, ...] | None:
-    """Return the capacities that a plan was made for, or None; raise Unsound for bad ones."""
-    found = about.get("capacities")
-    if found is None:
-        return None
-    text = "capacities must be finite numbers above 0"
-    require_that(isinstance(found, list) and 1 <= len(found) <= MOST_WORKERS, text)
-    for one in found:
-        require_that(type(one) in (int, float) and math.isfinite(one) and one > 0, text)
-    return tuple(map(float, found))
-
-
-def _fresh(strategy: AnyStrategy, n_workers: int, seed: int, about: dict[str, Any]) -> Any:
-    """Return the state that has learned nothing, on top of which a plan is kept."""
-    return Placing.unlearned(strategy, n_workers, seed, capacities_of(about)).state
 
 
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
@@ -170,15 +138,6 @@ def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
     for end in ends:
         require_within("moving.origins and moving.targets", end, 0, n_workers - 1)
     return Moving(hashes, ends[0], ends[1], bool(whole))
-
-
-def _observed(entry: Entry, n_workers: int) -> Observed:
-    names = {f"observed.{name}": _OBSERVED[name] for name in _OBSERVED}
-    hashes, loads, sizes = rows_of(entry, names)
-    rest = row_of(entry, "observed.rest", np.float64, n_workers)
-    for values in (loads, sizes, rest):
-        require_within("observed loads, sizes and rest", values, 0, MOST_WEIGHT)
-    return Observed(hashes, loads, sizes, rest)
 
 
 def _time(value: Any) -> int | None:

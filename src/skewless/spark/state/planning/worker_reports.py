@@ -15,7 +15,6 @@ from skewless.arrays import Floats, Ints, Keys
 from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import require_worker_report, row_of, rows_of, usable
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
-from skewless.spark.ledger.names import WORKERS, member_of
 from skewless.spark.state.versions.bases import Base
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_that, require_within
 
@@ -36,7 +35,7 @@ class WorkerReport:
     latest: int | None  # time of a record, in microseconds
     latest_second: int | None = None  # the same for the second stream, if there is one
     records: int = 0
-    plan: str | None = None  # the checksum of the plan that the worker used; None: not known
+    plan: str | None = None  # the checksum of the plan that the worker used; None: of no plan
     #: Of each key, its records of the first and of the second stream, where keys may be spread.
     firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     seconds: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -94,11 +93,9 @@ def report_entry(
 
 def read_reports(ledger: Ledger, base: Base) -> list[WorkerReport]:
     """Read the reports of all workers from the ledger, or raise LedgerCorrupt."""
-    # Version 1 kept reports in files of their own.
-    alone = {member_of(n): n for n in ledger.members(WORKERS, base.batch).get(base.run, [])}
     found = []
     for worker in range(base.workers):
-        name = alone.get(worker, base.version(worker).file)
+        name = base.version(worker).file
         entry = ledger.read(name)
         if entry is None:
             raise LedgerCorrupt(f"{ledger.place}/{name} is gone, and the next plan needs it")

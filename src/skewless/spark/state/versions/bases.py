@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +89,7 @@ def require_plan_in_use(
     """Raise StateIncomplete if workers have used another plan than the one that is there now.
 
     Where a file is not created atomically, an attempt that stood still may replace the plan of
-    another one. Ledgers of before do not say which plan was used.
+    another one. Initial states used no plan.
     """
     if not {None, checksum}.issuperset(used):
         raise StateIncomplete(
@@ -148,27 +148,16 @@ def _continued(
 ) -> list[str]:
     """Return the runs whose version before `batch` the checkpoint continues, in their order.
 
-    All of them worked on the same micro-batch. Ledgers of before have no stamps; there it must be
-    one run.
+    All of them worked on the same micro-batch.
     """
     order = ledger.runs()
     runs = sorted(found, key=lambda run: (order.get(run, -1), run))
-    stamps = {run: _stamp(ledger, batch - 1, run) for run in runs}
     before = offsets.stamp(batch - 1)
     if before is None:
         before = _told_by_the_ledger(ledger, batch, offsets)
-    same = [run for run in runs if stamps[run] is not None and stamps[run] == before]
-    if same:
+    same = [run for run in runs if _stamp(ledger, batch - 1, run) == before]
+    if same and before is not None:
         return same
-    went_on = any(run in ledger.members(STATE, batch + 1) for run in runs)  # and was rolled back
-    if len(runs) == 1 and stamps[runs[0]] is None and not went_on:
-        return runs
-    if all(stamp is None for stamp in stamps.values()):
-        raise LedgerMismatch(
-            f"the ledger in {ledger.place} has versions {batch - 1} of several runs, or of one "
-            "that went on, which an older skewless wrote without a sign of their micro-batches, so "
-            f"it cannot tell whether the checkpoint continues them. {_to_repeat(batch - 1)}"
-        )
     raise StateIncomplete(
         f"the versions {batch - 1} in the ledger in {ledger.place} are of other "
         f"micro-batches than micro-batch {batch - 1} of the checkpoint, which was rolled back or "
@@ -262,12 +251,6 @@ def complete(ledger: Ledger, batch: int) -> Base | None:
     """Return the version of one batch by the last run that has finished it, or None."""
     found, order = _whole(ledger, batch), ledger.runs()
     return found[max(found, key=lambda run: order.get(run, -1))] if found else None
-
-
-def all_complete(ledger: Ledger) -> Iterator[Base]:
-    """Yield all complete versions of all runs, the newest batches first."""
-    for batch in reversed(batches(ledger)):
-        yield from _whole(ledger, batch).values()
 
 
 def _whole(ledger: Ledger, batch: int) -> dict[str, Base]:

@@ -130,7 +130,7 @@ class HeldState:
         """Estimate the bytes of all rows of these keys, by the number of rows in each table."""
         total = np.zeros(hashes.size)
         for table in self.tables:
-            low, high = row_tables.ranges(self.layout, table, hashes, keys)
+            low, high = self.layout.ranges(table, hashes, keys)
             total += (high - low) * (table.nbytes / max(table.num_rows, 1))
         return total.astype(np.int64)
 

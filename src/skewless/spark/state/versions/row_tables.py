@@ -7,7 +7,6 @@ found without reading its others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,28 +21,6 @@ from skewless.spark.state.versions.state_tables import StateLayout, hashes_of, v
 OWNER = "owner"
 #: From when to when rows are wanted, one of each per key; nothing if the end comes first.
 Span = tuple[Ints, Ints]
-
-
-def ranges(
-    layout: StateLayout, table: pa.Table, hashes: Keys, keys: Sequence[Any]
-) -> tuple[Ints, Ints]:
-    """Return for each key where its rows begin and end."""
-    there, columns = hashes_of(table), layout.keys(table)
-    low, high = (np.searchsorted(there, hashes, side) for side in ("left", "right"))
-    some = np.flatnonzero(low < high)
-    if not some.size:
-        return low, high
-    wanted = [key.take(pa.array(some)) for key in keys]
-    is_one = np.ones(some.size, np.bool_)
-    for ends in (low[some], high[some] - 1):  # the rows of a key are consecutive
-        is_one &= state_tables.same([one.take(pa.array(ends)) for one in columns], wanted)
-    for at in some[~is_one].tolist():  # several keys with the same hash
-        rows, own = pa.array(np.arange(low[at], high[at])), [key.slice(at, 1) for key in keys]
-        repeated = [one.take(pa.array(np.zeros(len(rows), np.int64))) for one in own]
-        is_own = state_tables.same([one.take(rows) for one in columns], repeated)
-        mine = np.flatnonzero(is_own) + low[at]
-        low[at], high[at] = (mine[0], mine[-1] + 1) if mine.size else (low[at], low[at])
-    return low, high
 
 
 def place(
@@ -70,7 +47,7 @@ def place(
 
 def replaced(layout: StateLayout, rows: pa.Table, above: pa.Table) -> Any:
     """Return which rows another table has too."""
-    low, high = ranges(layout, above, hashes_of(rows), layout.keys(rows))
+    low, high = layout.ranges(above, hashes_of(rows), layout.keys(rows))
     wanted = [values_of(rows, name) for name in state_tables.ROWS]
     return place(above, low, high, wanted) < place(above, low, high, wanted, after=True)
 
@@ -88,7 +65,7 @@ def near(
     """
     parts = [layout.empty().append_column(OWNER, pa.array([], pa.int64()))]
     for table in tables:
-        low, high = ranges(layout, table, hashes, keys)
+        low, high = layout.ranges(table, hashes, keys)
         for number, (begin, end) in enumerate(spans):
             asked = np.flatnonzero((begin <= end) & (low < high))
             within = table, low[asked], high[asked]
@@ -176,17 +153,3 @@ def states_by_key(layout: StateLayout, table: pa.Table) -> tuple[pa.Table, Any, 
         return table, layout.states(table), np.arange(table.num_rows)
     whole, codes, heads = by_key(layout, table)
     return whole.take(pa.array(heads)), in_lists(layout, whole, codes, heads.size), codes
-
-
-def from_lists(layout: StateLayout, table: pa.Table) -> pa.Table:
-    """Return the rows of states that were stored as lists, a row per key; numbers are below 0."""
-    states = replace(layout, rows=False).states(table)
-    parts = []
-    for number, (items, owners) in enumerate(items_of(layout, states)):
-        at = pa.array(owners)
-        keys = [key.take(at) for key in layout.keys(table)]
-        ids, until = np.arange(-owners.size, 0), np.full(owners.size, state_tables.FOREVER)
-        parts.append(
-            table_of_items(layout, hashes_of(table)[owners], keys, number, items, ids, until)
-        )
-    return layout.newest(parts)

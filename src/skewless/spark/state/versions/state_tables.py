@@ -217,25 +217,29 @@ class StateLayout:
         whole = pa.concat_tables([self._filled(heads), *items]).combine_chunks()
         return self.trimmed(self.sorted(whole))
 
+    def ranges(self, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> tuple[Ints, Ints]:
+        """Return for each key where its rows in a table begin and end."""
+        there, columns = hashes_of(table), self.keys(table)
+        low, high = (np.searchsorted(there, hashes, side) for side in ("left", "right"))
+        some = np.flatnonzero(low < high)
+        if not some.size:
+            return low, high
+        wanted, first, last = [key.take(pa.array(some)) for key in keys], low[some], high[some] - 1
+        is_one = same([one.take(pa.array(first)) for one in columns], wanted)
+        if (first < last).any():  # the rows of a key are consecutive
+            is_one &= same([one.take(pa.array(last)) for one in columns], wanted)
+        for at in some[~is_one].tolist():  # several keys with the same hash
+            rows, own = pa.array(np.arange(low[at], high[at])), [key.slice(at, 1) for key in keys]
+            repeated = [one.take(pa.array(np.zeros(len(rows), np.int64))) for one in own]
+            is_own = same([one.take(rows) for one in columns], repeated)
+            mine = np.flatnonzero(is_own) + low[at]
+            low[at], high[at] = (mine[0], mine[-1] + 1) if mine.size else (low[at], low[at])
+        return low, high
+
     def find(self, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
         """Return for each key the row of `table` that has it, or −1; of several, the head."""
-        there = hashes_of(table)
-        rows = np.full(hashes.size, -1, np.int64)
-        if not there.size or not hashes.size:
-            return rows
-        first = np.searchsorted(there, hashes, "left")
-        # Nearly always one row per hash; each round looks at the next row of the same hash.
-        asked = np.arange(hashes.size)
-        columns = self.keys(table)
-        while asked.size:
-            asked = asked[first[asked] < there.size]
-            asked = asked[there[first[asked]] == hashes[asked]]
-            at, wanted = pa.array(first[asked]), pa.array(asked)
-            found = same([one.take(at) for one in columns], [key.take(wanted) for key in keys])
-            rows[asked[found]] = first[asked[found]]
-            asked = asked[~found]
-            first[asked] += 1
-        return rows
+        low, high = self.ranges(table, hashes, keys)
+        return np.where(low < high, low, -1)
 
 
 def layout_of(schema: pa.Schema) -> StateLayout:

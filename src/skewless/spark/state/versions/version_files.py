@@ -116,8 +116,9 @@ def block_of(version: Version, after: bytes = b"") -> bytes:
 
 
 def states_of(data: Any) -> Any:
-    """Return the block of states in a file, before that of the report; version 1 has no other."""
-    return data if data is None else data[: blocks.begin_of_last(data) or len(data)]
+    """Return the block of states in a file, before that of the report."""
+    begin = 0 if data is None else blocks.begin_of_last(data)
+    return data[:begin] if begin > 0 else data
 
 
 def write(

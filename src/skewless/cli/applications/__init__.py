@@ -1,1 +1,0 @@
-"""`skewless run`: start with `commands`."""
