@@ -139,7 +139,8 @@ def _spark_processor() -> Any:
     from pyspark import cloudpickle
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # its driver cannot import it
+    # Spark's driver worker cannot import this module.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
     class Held(StatefulProcessor):
         def init(self, handle: Any) -> None:
