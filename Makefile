@@ -103,8 +103,8 @@ format: $(READY) ## Format the code and fix what can be fixed
 bench: $(READY) ## Measure what a routing decision costs
 	$(BIN)/python -m benchmarks.grouping_cost
 
-bench-ways: $(READY) ## Measure all ways to partition by replay, for the README's table; goes on where it was stopped (FULL=1 DATA=folder: all cells)
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.by_replay $(if $(FULL),--full) $(if $(DATA),--data "$(DATA)")
+bench-ways: $(READY) ## Measure all ways to partition by replay, for the README's table; goes on where it was stopped (OUT=file: all of them anew, into that file; FULL=1 DATA=folder: all cells)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.by_replay $(if $(FULL),--full) $(if $(DATA),--data "$(DATA)") $(if $(OUT),--out "$(OUT)")
 
 bench-growth: $(READY) ## Measure how plans, reports, ledger reads and state grow, for docs/background/scale.md
 	$(BIN)/python -m benchmarks.growth

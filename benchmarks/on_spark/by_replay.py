@@ -9,7 +9,6 @@ out cells that have records: start it again, and it goes on.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import tomllib
 import typer
 from pyspark.sql import SparkSession
 
@@ -29,11 +29,6 @@ from benchmarks.streams import cut, stream_table, write_files
 from benchmarks.turns import in_turns
 from skewless.cli.option import option
 from skewless.diagnosis.replay import Replay
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 CELLS = Path(__file__).with_name("cells.toml")
 _ADAPTIVE = "spark.sql.adaptive."
@@ -92,6 +87,11 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         yield row | took | found
 
 
+def place(row: Row) -> tuple[object, ...]:
+    """Tell the cell of a record from others."""
+    return tuple(row[name] for name in PLACE)
+
+
 def _advised(records: Sequence[Row], said: str | None) -> list[Row]:
     """Return the records of a cell with this advice; none if the way that it names has no time."""
     if said not in {one["way"] for one in records}:
@@ -129,15 +129,17 @@ def main(
 ) -> None:
     """Measure all cells that have no records yet."""
     path = out or REPORT.path
-    records = read_records(path) if path.exists() else []
     chosen = [replace(cell, records=min(cell.records, most)) for cell in cells()]
+    records = read_records(path) if path.exists() else []
+    # What an earlier list of cells had is gone.
+    listed = {place(cell.about) for cell in chosen}
+    records = [one for one in records if place(one) in listed]
     chosen = [cell for cell in chosen if (full or not cell.full) and only in str(cell.about)]
     known = grouped(records, *PLACE)
     chosen = [
         cell
         for cell in chosen
-        if (tuple(cell.about[name] for name in PLACE) in known) == advice
-        and (not advice or cell.per_record)
+        if (place(cell.about) in known) == advice and (not advice or cell.per_record)
     ]
     for number, cell in enumerate(chosen, 1):
         title = f"{number}/{len(chosen)} {cell.says}, {cell.stream}, {cell.slots} slots"
@@ -148,14 +150,12 @@ def main(
         with tempfile.TemporaryDirectory() as folder:
             if advice:
                 with session_of(cell, stream, Path(folder)) as (_, (_, said)):
-                    mine = known[tuple(cell.about[name] for name in PLACE)]
+                    mine = known[place(cell.about)]
                 found = _advised(mine, said)
                 print(f"{title}: {mine[0]['said']} before, now {said}")
             else:
                 found = list(measure(cell, stream, Path(folder), rounds, title))
-        # Records of the same cell are of another size: of an earlier list of cells.
-        records = [one for one in records if any(one[at] != cell.about[at] for at in PLACE[:-1])]
-        records += found
+        records = [one for one in records if place(one) != place(cell.about)] + found
         write_records(path, records)
     if out is None:
         REPORT.write_tables()

@@ -45,7 +45,7 @@ def run(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def runs_of(folder: Path) -> dict[str, Application]:
-    """Return what the log in a folder tells about each run, by its name."""
+    """Summarise each run of the log in a folder, by its name."""
     return {name: summarise(events) for name, events in by_run(read_events(folder)).items()}
 
 

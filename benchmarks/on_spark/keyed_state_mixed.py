@@ -1,4 +1,4 @@
-"""Measure keyed state on Spark with Mixed's generator; write the raw records, a table and a page.
+"""Measure keyed state on Spark with Mixed's generator; write the raw records and a table.
 
 Each record takes 100 µs, in which the worker sleeps, so that two cores do for sixteen workers. The
 frequencies of keys change every few micro-batches; a worker becomes half as fast; eight workers
@@ -299,7 +299,10 @@ def _throughput(mine: Sequence[Row], hashed: Sequence[Row] | None) -> str:
         return ""
     ours, theirs = (sum(r["wall"] for r in some[1:]) for some in (mine, hashed))
     longest = [sum(max(r["seconds"]) for r in some[1:]) for some in (mine, hashed)]
-    return f"{theirs / ours:.2f} (work alone {longest[1] / longest[0]:.2f})"
+    # Loads that are new are what they are; all others could be spread perfectly.
+    least = sum((max if _is_disturbed(r) else fmean)(r["seconds"]) for r in mine[1:])
+    alone = f"{longest[1] / longest[0]:.2f} of at most {longest[1] / least:.2f}"
+    return f"{theirs / ours:.2f} (work alone {alone})"
 
 
 def _recovered(mine: Sequence[Row]) -> str:
@@ -311,7 +314,8 @@ def _recovered(mine: Sequence[Row]) -> str:
     limit = 1.25 * max(before, default=0.0) + Mixed().tolerance
     for row in mine[event:]:
         if row["imbalance"] <= limit:
-            return f"{row['batch'] - event} micro-batches"
+            passed = row["batch"] - event
+            return f"{passed} micro-batch" if passed == 1 else f"{passed} micro-batches"
     return "not"
 
 

@@ -87,7 +87,7 @@ def systems() -> list[str]:
 
 
 def settings_of(name: str) -> dict[str, Setting]:
-    """Return what runs in the simulator and on Spark, by variant."""
+    """List what runs in the simulator and on Spark, by variant."""
     if name not in MOVING:
         return BOTH
     return BOTH | {RESCALED: (*BOTH[RESCALED][:2], SOONER)}

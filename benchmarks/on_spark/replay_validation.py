@@ -108,8 +108,12 @@ def table(records: Sequence[Row]) -> str:
         for logged, mine in grouped(of_kind, "logged").items():
             told = {one["slots"]: one["told"] for one in mine}
             cells = [_cell(told.get(n), measured.get(n)) for n in slots]
-            rows.append([kind, f"told from {logged} slots", *cells])
-    return markdown(["work", "seconds", *(f"{n} slots" for n in slots)], rows, 2)
+            rows.append([kind, f"told from {_slots(logged)}", *cells])
+    return markdown(["work", "seconds", *map(_slots, slots)], rows, 2)
+
+
+def _slots(n: int) -> str:
+    return f"{n} slot" if n == 1 else f"{n} slots"
 
 
 def _cell(seconds: float | None, measured: float | None = None) -> str:

@@ -59,7 +59,7 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
 
 
 def sparks_own() -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
-    """Return what Spark has for the same results, where it has something."""
+    """Build the same results with Spark alone, where Spark has an operator for them."""
 
     def joined(df: DataFrame, _: Path) -> DataFrame:
         one = df.withWatermark("ts", "10 seconds").alias("l")

@@ -20,6 +20,10 @@ PARTITIONED = (
 )
 
 
+#: Who chooses the way, by the family of the cell; in all others `hot_keys` does.
+_VERBS = {"aggregate": "aggregate", "merge": "aggregate", "join": "join"}
+
+
 @dataclass(frozen=True)
 class Measured:
     """A cell with the records of its ways."""
@@ -107,16 +111,17 @@ def balance(records: Sequence[Row]) -> str:
         if "plan" in one.ways and "imbalance" in one.ways["plan"][0]:
             # By hash, each key is on one worker.
             keys, slots = one.fact("hash", "pairs"), one.about["slots"]
-            found = [f"{one.fact('plan', 'pairs') / keys:.4f}"]
+            pairs = one.fact("plan", "pairs")
+            found = [f"{pairs - keys:,.0f}", f"{pairs / keys:.4f}"]
             found += [f"{replication_limit(slots, int(keys)):.4f}"]
             found += [f"{one.fact(way, 'imbalance'):.3f}" for way in ("plan", "hash")]
             rows.append([one.about["says"], one.about["stream"], slots, f"{keys:,.0f}", *found])
-    heads = "work | stream | slots | keys | replicas per key | limit | imbalance: plan"
+    heads = "work | stream | slots | keys | splits | replicas per key | limit | imbalance: plan"
     return markdown(f"{heads} | imbalance: hash", rows, 2)
 
 
 def planned_shuffles(records: Sequence[Row]) -> str:
-    """Return what planning and routing take, in parts of a plain shuffle: no work follows."""
+    """Compare planning and routing with a plain shuffle: no work follows."""
     rows = []
     for one in measured(records, "shuffle"):
         ratios = [
@@ -153,10 +158,16 @@ def span(records: Sequence[Row]) -> str:
 
 def summary(records: Sequence[Row]) -> str:
     """Return in one sentence how often the advice is right."""
-    found = [one.is_said_well for one in measured(records) if one.is_said_well is not None]
+    by_verb: dict[str, list[bool]] = {}
+    for one in measured(records):
+        said = one.is_said_well
+        if said is not None:
+            verb = _VERBS.get(one.about["family"], "hot_keys")
+            by_verb.setdefault(verb, []).append(said)
+    found = [f"`{verb}` in {sum(right)} of {len(right)}" for verb, right in by_verb.items()]
     return (
-        f"`hot_keys`, `aggregate` or `join` chose the fastest way, or one within {ALIKE - 1:.0%} "
-        f"of it, in {sum(found)} of {len(found)} cells."
+        f"Cells in which the way that was chosen is the fastest, or within {ALIKE - 1:.0%} of it: "
+        f"{', '.join(found)}."
     )
 
 

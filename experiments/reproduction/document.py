@@ -17,7 +17,7 @@ DOCUMENT = PROJECT / "docs" / "results" / "reproduction.md"
 
 
 def recorded_results() -> list[Result]:
-    """Return what is recorded, with the texts and rules of the catalogue as they are now."""
+    """Read the records, with the texts and rules of the catalogue as they are now."""
     known = {one["name"]: one for one in read_records(RECORDS)}
     return [result(one, known[one.name]) for one in all_figures() if one.name in known]
 

@@ -173,7 +173,7 @@ class Claim:
         return None if self.rule == "between" else self.expects.get(self.rule)
 
     def nearest_to(self, no_effect: float) -> float:
-        """Return what would reproduce the claim with the smallest effect."""
+        """Say what would reproduce the claim with the smallest effect."""
         ends: list[float] = self.expects.get("between", [self.published])
         return min(ends, key=lambda end: abs(end - no_effect))
 

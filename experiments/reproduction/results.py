@@ -53,7 +53,7 @@ def judge(claim: Claim, ours: float) -> str:
 
 
 def recorded(figure: Figure, size: Size, outcome: Outcome) -> Row:
-    """Return what was measured: each number with how it is computed; or an `error`."""
+    """List the measured numbers, each with how it is computed; or an `error`."""
     found: Row = {"name": figure.name, "size": size.name}
     if isinstance(outcome, Failure):
         return found | {"error": outcome.error}

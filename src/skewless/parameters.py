@@ -105,7 +105,7 @@ def _plain(value: Any, kind: Any) -> tuple[Any, str | None]:
 
 
 def _optional(kind: Any) -> Any:
-    """Return what a field may be besides None, if None is one of its values."""
+    """Strip None from the type of a field, if None is one of its values."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return next(option for option in typing.get_args(kind) if option is not type(None))
     return None

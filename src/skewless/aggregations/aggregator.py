@@ -297,7 +297,7 @@ class Reducing(Aggregator[Any]):
         return tuple(state[name] for name in self.fields)
 
     def _state(self, buffer: Any, method: str) -> Any:
-        """Return what a state column holds of a buffer."""
+        """Turn a buffer into the value of a state column."""
         if self.fields is None or buffer is None:
             return buffer
         if not isinstance(buffer, tuple) or len(buffer) != len(self.fields):

@@ -90,7 +90,7 @@ class _Lists(OfColumn):
         return [self._kept(*exploded(states[0], codes), n_groups)]
 
     def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
-        """Return what is kept of the values of each group, none of them null."""
+        """Keep what the aggregation needs of the values of each group, none of them null."""
         return lists(values, codes, n_groups)
 
 

@@ -195,7 +195,7 @@ class HotKeys:
         )
 
     def _as_planned(self, best: Prediction) -> str:
-        """Return what a plan must know if keys cost something; else nothing."""
+        """Say what a plan must know if keys cost something; else nothing."""
         per_key = 0.0 if self.costs is None else self.costs.pair_in_records
         if best.strategy != PLAN or not per_key:
             return ""
@@ -244,7 +244,7 @@ class HotKeys:
         )
 
     def _with_whole_keys(self, baseline: Prediction) -> str:
-        """Return what helps a stream whose keys must stay whole; nothing if that was not tried."""
+        """Say what helps a stream whose keys must stay whole; nothing if that was not tried."""
         moved = next((one for one in self.predictions if one.strategy == "mixed"), None)
         if moved is None or moved.makespan is None or baseline.makespan is None:
             return ""

@@ -71,7 +71,7 @@ def shuffles_of(operators: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def advice(write: str) -> str:
-    """Return what keeps a write from shuffling again, by the name of the write or of its format.
+    """Name what keeps a write from shuffling again, by the name of the write or of its format.
 
     >>> advice("AppendData IcebergWrite(table=db.t, format=PARQUET)")
     "set the table's property write.distribution-mode to none"

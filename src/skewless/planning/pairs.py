@@ -84,7 +84,7 @@ def n_listed(n_workers: int) -> int:
 
 
 def load_of(left: Floats, right: Floats, how: str) -> Floats:
-    """Return what the keys cost: pairs and rows, in pairs; without pairs, rows alone."""
+    """Add up the cost of the keys: pairs and rows, in pairs; without pairs, rows alone."""
     rows: Floats = left + right
     return rows if how in WITHOUT_PAIRS else left * right + ROW * rows
 

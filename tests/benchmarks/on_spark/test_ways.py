@@ -55,7 +55,10 @@ def test_the_tables_say_what_was_said_and_where_that_was_wrong():
     assert right.startswith("| a model | computing | Zipf 1.4 | 32 | 1,000 | 5.00 (4.00 – 9.00) |")
     assert right.endswith("| plan ✓ |")
     assert wrong.endswith("| salt-32 1.50 ✗ (hash is faster) |")
-    assert ways_tables.summary(RIGHT + WRONG).endswith("in 1 of 2 cells.")
+    joined = rows(replace(CELL, says="a join", family="join"), "join", join=[1.0], hash=[2.0])
+    assert ways_tables.summary(RIGHT + WRONG + joined).endswith(
+        ": `hot_keys` in 1 of 2, `join` in 1 of 1."
+    )
     assert ways_tables.ten_rows(RIGHT).splitlines()[2] == (
         "| a model; Zipf 1.4 | `mapInArrow` | **1.00** | 5.00 | – | 3.00 | 1.10 | plan ✓ |"
     )

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
-from skewless.spark.ledger.names import claim_name, plan_name
+from skewless.spark.ledger.names import plan_name, turn_name
 from skewless.spark.routing.plan_turns import PATIENCE_S, made_or_awaited
 from spark.ledger.entries import write_report
 
@@ -56,7 +56,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def claim(ledger: Ledger, batch: int) -> None:
-    ledger.files.create(claim_name(batch, ledger.run), b"by another task")
+    ledger.files.create(turn_name(batch, ledger.run), b"by another task")
 
 
 def plan_of(ledger: Ledger, batch: int, make: Maker, clock: Clock) -> Entry:
@@ -113,13 +113,13 @@ def test_a_task_that_fails_takes_its_claim_back(ledger: Ledger) -> None:
 
     with pytest.raises(RuntimeError, match="no memory"):
         made_or_awaited(ledger, 1, fail)
-    assert ledger.files.read(claim_name(1, None)) is None
+    assert ledger.files.read(turn_name(1, None)) is None
 
 
 def test_a_waiting_task_notices_that_the_claim_was_taken_back(ledger: Ledger) -> None:
     make, clock = Maker(), Clock()
     claim(ledger, 1)
-    clock.at_pause[2] = lambda: ledger.files.delete(claim_name(1, None))
+    clock.at_pause[2] = lambda: ledger.files.delete(turn_name(1, None))
     plan_of(ledger, 1, make, clock)
     assert make.calls == 1
     assert len(clock.pauses) == 2

@@ -96,7 +96,7 @@ class Asked:
 def asked_for(
     records: Records, aggs: Any, window: Any, watermark: str | None, mode: str | None
 ) -> Asked:
-    """Return what a user asks `aggregate` to compute; raise ValueError for bad arguments."""
+    """Resolve what a user asks `aggregate` to compute; raise ValueError for bad arguments."""
     span = as_window(window)
     chosen, inputs = chosen_aggregations(records, aggs, span)
     check_times(records, span, watermark, mode)

@@ -296,7 +296,7 @@ def _is_fixed(kind: pa.DataType) -> bool:
 
 
 def sample_of(table: pa.Table, partials: Partials) -> Sample:
-    """Return what the first records tell: their keys, and what they cost."""
+    """Read the first records: their keys, and what they cost."""
     keys = hash_keys(*[table.column(name) for name in partials.key])
     distinct, first, counts = np.unique(keys, return_index=True, return_counts=True)
     half = keys.size // 2

@@ -65,7 +65,7 @@ def plan_name(batch: int) -> str:
     return f"plans/{padded('batch', batch, 8)}.arrow"
 
 
-def claim_name(batch: int, run: str | None) -> str:
+def turn_name(batch: int, run: str | None) -> str:
     """Return the file by which a task of a run claims to make that plan."""
     return f"plans/{padded('batch', batch, 8)}.{run_name(run)}.claim"
 

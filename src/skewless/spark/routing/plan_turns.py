@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 
 from skewless.spark.ledger.ledger import Entry, Ledger
-from skewless.spark.ledger.names import PLANS, SOURCES, claim_name, plan_name
+from skewless.spark.ledger.names import PLANS, SOURCES, plan_name, turn_name
 
 #: The longest wait for a plan that another task has claimed.
 PATIENCE_S = 10.0
@@ -41,7 +41,7 @@ def made_or_awaited(
     clock: Callable[[], float] = time.monotonic,
 ) -> Entry:
     """Return the plan of `batch`: made here, or by another task that has claimed it."""
-    name, claim, files = plan_name(batch), claim_name(batch, ledger.run), ledger.files
+    name, claim, files = plan_name(batch), turn_name(batch, ledger.run), ledger.files
     last = [before for before in ledger.listed(PLANS) if before < batch][-1:]
     if not any(len(ledger.counted(SOURCES, before)) > 1 for before in last):
         return ledger.publish(name, make())  # there is little to read

@@ -317,7 +317,7 @@ class KeyProcessor(Processor):
         return Update(rows, states, seconds, keeps=keeps)
 
     def _appended(self, name: str, state: Row, lists: HeldLists) -> Append:
-        """Return what a new state appends to a field that grows."""
+        """Take from a new state what it appends to a field that grows."""
         added = state.get(name)
         if added is None or (isinstance(added, HeldList) and added.every is lists):
             return Append()

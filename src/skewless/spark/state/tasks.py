@@ -269,7 +269,7 @@ def _on_top(work: Work, rows: pa.Table, n_moved: int) -> HeldState:
 
 
 def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:
-    """Return what a worker holds in a version."""
+    """Open the state that a worker holds in a version."""
     file = base.version(worker).file
     files = stack(ledger, file)
     return HeldState(layout, files, (*files[-1].below, file))

@@ -102,7 +102,7 @@ class HeldList(Sequence[Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Return what it is, without reading the elements."""
+        """Describe the list without reading its elements."""
         return f"<a growing list of {len(self)} elements>"
 
 
