@@ -11,13 +11,15 @@ from pyspark.sql.streaming import StreamingQuery
 from kafka.broker import Broker
 from kafka.streams import (
     N_RECORDS,
+    PER_BATCH,
     received,
+    send,
     stream,
     through_a_dead_broker,
     to_kafka,
 )
 from skewless import aggregations as aggs
-from skewless.spark import aggregate, process, read_state, route
+from skewless.spark import aggregate, process, read_state, route, sessions
 from spark_sessions import totals
 
 
@@ -105,3 +107,38 @@ def test_the_last_result_of_each_key_in_a_topic_is_that_of_plain_spark(
     last = received(spark, broker, "out").groupBy("key").agg(F.max_by("value", "offset"))
     wanted = received(spark, broker, "in").groupBy("key").agg(F.sum(F.length("value")))
     assert {row[0]: int(row[1]) for row in last.collect()} == dict(wanted.collect())
+
+
+def test_the_last_sessions_of_a_topic_come_without_a_further_record(
+    spark: Any, broker: Broker, tmp_path: Path
+) -> None:
+    """Records and clock read one source: else its offsets could differ, and a time be missed."""
+    timed = F.timestamp_seconds(F.col("value").cast("bigint")).alias("ts")
+    send(spark, broker, "in", 0, PER_BATCH)  # one micro-batch, and one second between records
+    found = sessions(
+        stream(spark, broker, "in").select("key", timed),
+        "key",
+        "5 seconds",
+        watermark=("ts", "10 seconds"),
+        workers=3,
+        ledger=str(tmp_path / "ledger"),
+        closes_without_data=True,
+    )
+    writer = found.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    query = writer.option("checkpointLocation", str(tmp_path / "cp")).start()
+    try:
+        query.processAllAvailable()
+        read = [one for one in query.recentProgress if one["numInputRows"]]
+        assert [len(one["sources"]) for one in read] == [1]
+        # Both read the same offsets, and Spark counts what each of them reads.
+        assert read[0]["sources"][0]["numInputRows"] == 2 * PER_BATCH
+    finally:
+        query.stop()
+    window = F.session_window(F.col("ts"), "5 seconds")
+    plain = received(spark, broker, "in").select("key", timed).groupBy("key", window).count()
+    end = F.unix_seconds("session_window.end")
+    rows = plain.select("key", "session_window.start", "session_window.end", "count", end).collect()
+    # Spark would push a filter below the merging of sessions, and find shorter ones.
+    wanted = sorted(tuple(row[:4]) for row in rows if row[4] <= PER_BATCH - 11)
+    assert len(wanted) > 5
+    assert sorted(map(tuple, spark.read.parquet(str(tmp_path / "out")).collect())) == wanted
