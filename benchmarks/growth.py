@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from benchmarks.on_spark.stateful_operators import Totals
+from benchmarks.on_spark.micro_batches import Totals
 from benchmarks.records import Report, Row, grouped, markdown
 from benchmarks.streams import zipf_keys
 from skewless import strategy as contract
