@@ -48,6 +48,20 @@ def thinned(
     counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
     be large and is counted exactly, and many partitions are thinner.
     """
+    return thin(numbered(df, columns), tuple(columns), all_counted, n_partitions, f"{salt}L")
+
+
+def numbered(df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Return these columns with the place of each row, by which `thin` draws."""
+    # An alias would be ten calls of the JVM.
+    placed = df.select(*columns.values(), F.expr("monotonically_increasing_id()"))
+    return placed.toDF(*columns, _PLACE)
+
+
+def thin(
+    df: DataFrame, names: Sequence[str], all_counted: int, n_partitions: int, salt: str
+) -> DataFrame:
+    """Return some of the rows that are numbered, with `LEVEL`; `salt` is an expression."""
     # As text, and in few steps: each Column is a call of the JVM, each step is analysed, and the
     # verbs wait for these. Few comparisons: they are parsed and analysed, too, but a logarithm of
     # every position would take longer than to read the keys.
@@ -58,10 +72,9 @@ def thinned(
         for power in range(all_counted, _MOST_SPAN, _THINNING)
     ]
     level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
-    given = [column.alias(name) for name, column in columns.items()]
-    placed = df.select(*given, F.monotonically_increasing_id().alias(_PLACE))
-    drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {level}) - 1) = 0"
-    return placed.where(drawn).selectExpr(*columns, f"{level} AS {LEVEL}")
+    leveled = df.selectExpr(*names, _PLACE, f"{level} AS {LEVEL}")
+    drawn = leveled.where(f"xxhash64({salt}, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0")
+    return drawn.select(*names, LEVEL)
 
 
 class Counted(NamedTuple):
@@ -76,7 +89,7 @@ class Counted(NamedTuple):
 def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
     """Return the hash by which keys are planned, which follows from the key and the seed."""
     hashed = hashed_key(key, untrusted=True) if untrusted else key.grouped
-    return F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+    return F.xxhash64(*hashed, F.expr(f"CAST({hash_seed(seed)} AS BIGINT)"))
 
 
 def count_keys(
