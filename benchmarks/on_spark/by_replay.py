@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -92,13 +92,6 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         yield row | took | found
 
 
-def _advised(records: Sequence[Row], said: str | None) -> list[Row]:
-    """Return the records of a cell with this advice; none if the way that it names has no time."""
-    if said not in {one["way"] for one in records}:
-        return []  # it is to be measured again
-    return [{**one, "said": said} for one in records]
-
-
 def shuffled_bytes(spark: SparkSession) -> int:
     """Return the bytes that this session has written for shuffles so far."""
     store = spark.sparkContext._jsc.sc().statusStore()
@@ -123,9 +116,6 @@ def main(
     only: str = option("", "Cells that have this text in their work or stream."),
     most: int = option(1 << 40, "Records of a cell, at most: for a try, with --out."),
     out: Path | None = option(None, "Another file of records; the documents stay as they are."),
-    advice: bool = option(
-        False, "Ask `hot_keys` again about measured cells, and measure nothing.", "--advice"
-    ),
 ) -> None:
     """Measure all cells that have no records yet."""
     path = out or REPORT.path
@@ -133,12 +123,7 @@ def main(
     chosen = [replace(cell, records=min(cell.records, most)) for cell in cells()]
     chosen = [cell for cell in chosen if (full or not cell.full) and only in str(cell.about)]
     known = grouped(records, *PLACE)
-    chosen = [
-        cell
-        for cell in chosen
-        if (tuple(cell.about[name] for name in PLACE) in known) == advice
-        and (not advice or cell.per_record)
-    ]
+    chosen = [c for c in chosen if tuple(c.about[name] for name in PLACE) not in known]
     for number, cell in enumerate(chosen, 1):
         title = f"{number}/{len(chosen)} {cell.says}, {cell.stream}, {cell.slots} slots"
         stream = stream_table(cell.stream, cell.records, cell.n_keys, cell.columns, data)
@@ -146,13 +131,7 @@ def main(
             print(f"{title}: left out, the folder of --data has no such file")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            if advice:
-                with session_of(cell, stream, Path(folder)) as (_, (_, said)):
-                    mine = known[tuple(cell.about[name] for name in PLACE)]
-                found = _advised(mine, said)
-                print(f"{title}: {mine[0]['said']} before, now {said}")
-            else:
-                found = list(measure(cell, stream, Path(folder), rounds, title))
+            found = list(measure(cell, stream, Path(folder), rounds, title))
         # Records of the same cell are of another size: of an earlier list of cells.
         records = [one for one in records if any(one[at] != cell.about[at] for at in PLACE[:-1])]
         records += found

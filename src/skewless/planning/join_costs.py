@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import Floats
 from skewless.planning.packing import buckets_of
 from skewless.planning.pairs import WITHOUT_PAIRS, PairCounts, Placed, loads_by_hash
 
@@ -21,71 +20,56 @@ PAIR, ROW, CELL = 0.1e-6, 1.1e-6, 0.2e-6
 CELLS = 0.4
 #: Of the bytes of a row, those that are left of a row of a hot key: in a block of them all, the key
 #: and much else is compressed away.
-_ALIKE = 0.5
-#: Which sides Spark may split.
-_SPLIT = {
-    **{"inner": (True, True), "right": (False, True), "full": (False, False)},
-    **dict.fromkeys(("left", "semi", "anti"), (True, False)),
-}
+_ALIKE = 0.35
+#: In which joins Spark may split the left side, and the right side.
+_SPLIT = (("inner", "left", "semi", "anti"), ("inner", "right"))
 
 
 class Splits(NamedTuple):
-    """How Spark's adaptive execution splits skewed partitions, by the rows of one side."""
+    """How Spark's adaptive execution splits skewed partitions of a side, in rows."""
 
-    least: float  # rows of a partition that may be skewed
-    factor: float  # and in parts of the median
-    piece: float  # rows of a part of it
-
-
-class Join(NamedTuple):
-    """A join whose keys are counted."""
-
-    counts: PairCounts
-    rows: tuple[float, float]  # of the left side and the right side
-    n_tasks: int
-    n_slots: int  # tasks that run at a time
-    how: str
+    least: float  # that a partition has, and
+    factor: float  # times the median
+    piece: float  # of a part
 
 
-def seconds_by_hash(join: Join, splits: tuple[Splits, Splits] | None) -> float:
+def seconds_by_hash(
+    counts: PairCounts,
+    rows: tuple[float, float],
+    n_tasks: int,
+    n_slots: int,
+    how: str,
+    splits: tuple[Splits, Splits] | None,
+) -> float:
     """Return what Spark's own join takes; without `splits`, it does not split partitions."""
-    n = join.n_tasks
-    homes = buckets_of(join.counts.hashes, n)
-    rows, parts = [], []
-    for side, total in enumerate(join.rows):
-        listed = (join.counts.left, join.counts.right)[side]
-        light = max(total - float(listed.sum()), 0.0) / n
-        hot = np.bincount(homes, listed, n).astype(np.float64)
-        rows.append(light + hot)
-        can_be_split = splits is not None and _SPLIT[join.how][side]
-        sizes = light + _ALIKE * hot
-        parts.append(_parts(sizes, splits[side]) if splits and can_be_split else np.ones(n))
-    # Measured: of two sides that are both skewed by a little, Spark splits one.
-    is_first = parts[0] >= parts[1]
-    parts = [np.where(is_first, parts[0], 1.0), np.where(is_first, 1.0, parts[1])]
-    tasks = ROW * (rows[0] / parts[0] + rows[1] / parts[1])
-    if join.how not in WITHOUT_PAIRS:
-        tasks += PAIR * loads_by_hash(join.counts, n) / (parts[0] * parts[1])
-    return max(float(tasks.max()), float(tasks @ (parts[0] * parts[1])) / join.n_slots)
+    homes = buckets_of(counts.hashes, n_tasks)
+    of_tasks, parts = np.zeros((2, n_tasks)), np.ones((2, n_tasks))
+    for side, listed in enumerate((counts.left, counts.right)):
+        light = max(rows[side] - float(listed.sum()), 0.0) / n_tasks
+        hot = np.bincount(homes, listed, n_tasks)
+        of_tasks[side] = light + hot
+        if splits is not None and how in _SPLIT[side]:
+            sizes, (least, factor, piece) = light + _ALIKE * hot, splits[side]
+            median = float(np.median(sizes))
+            is_skewed = sizes > max(least, factor * median)
+            parts[side] = np.where(is_skewed, np.ceil(sizes / max(piece, median, 1.0)), 1.0)
+    # Measured: of two sides that are both skewed a little, Spark splits one.
+    parts = np.where(parts == parts.max(axis=0), parts, 1.0)
+    parts[1] = np.where(parts[0] > 1, 1.0, parts[1])
+    tasks = ROW * (of_tasks / parts).sum(axis=0)
+    if how not in WITHOUT_PAIRS:
+        tasks += PAIR * loads_by_hash(counts, n_tasks) / parts.prod(axis=0)
+    return max(float(tasks.max()), float(tasks @ parts.prod(axis=0)) / n_slots)
 
 
-def _parts(sizes: Floats, splits: Splits) -> Floats:
-    """Return into how many parts Spark splits each partition of a side."""
-    least = max(splits.least, splits.factor * float(np.median(sizes)))
-    skewed = sizes > least
-    piece = max(splits.piece, float(sizes[~skewed].mean()), 1.0)
-    found: Floats = np.where(skewed, np.ceil(sizes / piece), 1.0)
-    return found
-
-
-def seconds_by_cells(join: Join, placed: Placed) -> float:
+def seconds_by_cells(
+    counts: PairCounts, rows: tuple[float, float], n_slots: int, how: str, placed: Placed
+) -> float:
     """Return what the join takes by these cells, after the keys have been counted."""
-    moved = float(sum(join.rows))
-    for place, rows, columns, _ in placed.grids:
-        moved += float(join.counts.left[place]) * (columns - 1)
-        moved += float(join.counts.right[place]) * (rows - 1)
-    if join.how in WITHOUT_PAIRS:
+    moved = sum(rows)
+    for place, n_rows, n_columns, _ in placed.grids:
+        moved += float(counts.left[place] * (n_columns - 1) + counts.right[place] * (n_rows - 1))
+    tasks = PAIR * placed.loads + (ROW + CELL) * moved / placed.loads.size
+    if how in WITHOUT_PAIRS:
         tasks = (ROW + CELL) * placed.loads
-    else:
-        tasks = PAIR * placed.loads + (ROW + CELL) * moved / join.n_tasks
-    return CELLS + max(float(tasks.max()), float(tasks.sum()) / join.n_slots)
+    return CELLS + max(float(tasks.max()), float(tasks.sum()) / n_slots)

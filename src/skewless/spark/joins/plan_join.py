@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.planning import pairs
-from skewless.planning.join_costs import Join, Splits, seconds_by_cells, seconds_by_hash
+from skewless.planning.join_costs import Splits, seconds_by_cells, seconds_by_hash
 from skewless.planning.join_plan import JoinPlan as JoinPlan
 from skewless.planning.join_plan import PlannedCells
 from skewless.planning.packing import buckets_of, first_homes
@@ -22,14 +22,12 @@ from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import Sides, both_sides
 from skewless.spark.routing import arguments
-from skewless.spark.routing.planned.counting import LEVEL, name_in_sql, numbered, thin
+from skewless.spark.routing.planned.counting import LEVEL, name_in_sql, numbered, sampled
 from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
 
 #: Loads by hash that differ by less are even enough for Spark's own join.
 _EVEN = 0.1
-#: Cells that leave more than this part of the largest load are not worth their copies.
-_GAIN = 0.95
 #: Of a value in a shuffled row, about, and when it is compressed.
 _VALUE_BYTES, _SHUFFLED_BYTES = 16, 8
 _ADAPTIVE = "spark.sql.adaptive."
@@ -146,12 +144,8 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     if plan.imbalance <= _EVEN:
         return by_hash(f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}")
     placed = pairs.place_cells(counts, plan.workers, sides.how)
-    if placed.loads.max() > _GAIN * max(loads):
-        return by_hash(
-            "its hot keys cannot be divided further, so cells would be as uneven as hashes"
-        )
-    n_rows = (plan.left_rows, plan.right_rows)
-    counted = Join(counts, n_rows, plan.workers, _slots(sides, plan), plan.how)
+    rows, slots, how = (plan.left_rows, plan.right_rows), _slots(sides, plan), plan.how
+    by_spark = seconds_by_hash(counts, rows, plan.workers, slots, how, _splits(sides))
     hashes = counts.hashes.view("int64").tolist()
     keys = [
         PlannedCells(hashes[at], round(counts.left[at]), round(counts.right[at]), r, c, workers)
@@ -162,7 +156,7 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
         keys=tuple(keys),
         homes=tuple(placed.homes.tolist()),
         loads=tuple(placed.loads.tolist()),
-        seconds=(seconds_by_hash(counted, _splits(sides)), seconds_by_cells(counted, placed)),
+        seconds=(by_spark, seconds_by_cells(counts, rows, slots, how, placed)),
     )
 
 
@@ -284,7 +278,7 @@ def count_pairs(
     ]
     # The sides are sampled by different numbers: else a row that is joined with itself would be in
     # both samples or in none, and the product of their counts be too large.
-    drawn = thin(rows[0].union(rows[1]), (_HASH, _SIDE), _ALL_COUNTED, _MOST_PARTITIONS, _SIDE)
+    drawn = sampled(rows[0].union(rows[1]), (_HASH, _SIDE), _ALL_COUNTED, _MOST_PARTITIONS, _SIDE)
     table = drawn.toArrow()
     is_right = table[_SIDE].to_numpy() == 1
     level = table[LEVEL].to_numpy()

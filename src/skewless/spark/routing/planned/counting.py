@@ -34,34 +34,23 @@ _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "r
 _PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
 
 
-def thinned(
-    df: DataFrame,
-    columns: Mapping[str, Column],
-    all_counted: int,
-    n_partitions: int,
-    salt: int = 0,
+def numbered(df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Return these columns with the place of each row, by which `sampled` draws."""
+    # An alias would be ten calls of the JVM.
+    placed = df.select(*columns.values(), F.expr("monotonically_increasing_id()"))
+    return placed.toDF(*columns, _PLACE)
+
+
+def sampled(
+    df: DataFrame, names: Sequence[str], all_counted: int, n_partitions: int, salt: str
 ) -> DataFrame:
-    """Return these columns of some of the rows, with `LEVEL`.
+    """Return some of the rows that are numbered, with `LEVEL`; `salt` is an expression.
 
     Of the first partition, the first 2 ** `all_counted` rows are there; of those up to 16 times
     this position every 16th, up to 256 times every 256th, and so on. A row of the second partition
     counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
     be large and is counted exactly, and many partitions are thinner.
     """
-    return thin(numbered(df, columns), tuple(columns), all_counted, n_partitions, f"{salt}L")
-
-
-def numbered(df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """Return these columns with the place of each row, by which `thin` draws."""
-    # An alias would be ten calls of the JVM.
-    placed = df.select(*columns.values(), F.expr("monotonically_increasing_id()"))
-    return placed.toDF(*columns, _PLACE)
-
-
-def thin(
-    df: DataFrame, names: Sequence[str], all_counted: int, n_partitions: int, salt: str
-) -> DataFrame:
-    """Return some of the rows that are numbered, with `LEVEL`; `salt` is an expression."""
     # As text, and in few steps: each Column is a call of the JVM, each step is analysed, and the
     # verbs wait for these. Few comparisons: they are parsed and analysed, too, but a logarithm of
     # every position would take longer than to read the keys.
@@ -119,7 +108,7 @@ def count_keys(
     if thin is None:
         read = df.select(*(column.alias(name) for name, column in given.items()))
     else:
-        read = thinned(df, given, *thin)
+        read = sampled(numbered(df, given), tuple(given), *thin[:2], f"{thin[2]}L")
     # As text from here on: each Column is some calls of the JVM, and the verbs wait for these.
     each = "1" if weight is None else _WEIGHT
     added = [f"CAST(sum({each} * {stands}) AS DOUBLE) + {float(per_key)!r}D AS {_LOAD}"]
