@@ -229,6 +229,12 @@ def test_large_partitions_are_sampled(spark: Any, monkeypatch: pytest.MonkeyPatc
     assert found["pairs"] == pytest.approx(n_pairs, rel=0.4)
 
 
+def test_of_tables_with_many_bytes_fewer_rows_are_counted(spark: Any) -> None:
+    small, large = even(spark, 1_000), even(spark, 10_000_000)
+    assert not planning.is_large(both_sides(small, small, "k", "inner", "_r"))
+    assert planning.is_large(both_sides(small, large, "k", "inner", "_r"))
+
+
 def test_untrusted_keys_are_hashed_by_another_function(spark: Any) -> None:
     left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 90, (1,), "w")
     plans = [

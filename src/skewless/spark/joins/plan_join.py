@@ -40,8 +40,8 @@ _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _HASH, _SIDE = internal("hash"), internal("side")
 #: A row is counted for sure if its position times the number of its partition is below 2 ** 16: all
-#: rows of a table of so many.
-_ALL_COUNTED = 16
+#: rows of a table of so many. Where a side has many bytes, the driver should get fewer rows.
+_ALL_COUNTED, _OF_LARGE, _LARGE_BYTES = 16, 14, 1 << 26
 #: Of a sampled key, so many standard deviations are not counted.
 _SURE = 3.0
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
@@ -256,6 +256,13 @@ def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
     return dataclasses.replace(plan, keys=tuple(keys))
 
 
+def is_large(sides: Sides) -> bool:
+    """Return whether a side is known to have many bytes, by what Spark knows without a job."""
+    frames = [side.df._jdf for side in (sides.left, sides.right) if hasattr(side.df, "_jdf")]
+    stats = [frame.queryExecution().optimizedPlan().stats() for frame in frames]
+    return any(int(str(one.sizeInBytes())) > _LARGE_BYTES for one in stats)
+
+
 def count_pairs(
     sides: Sides, n_workers: int, seed: int, *, untrusted: bool
 ) -> tuple[PairCounts, dict[str, Any]]:
@@ -278,7 +285,8 @@ def count_pairs(
     ]
     # The sides are sampled by different numbers: else a row that is joined with itself would be in
     # both samples or in none, and the product of their counts be too large.
-    drawn = sampled(rows[0].union(rows[1]), (_HASH, _SIDE), _ALL_COUNTED, _MOST_PARTITIONS, _SIDE)
+    power = _OF_LARGE if is_large(sides) else _ALL_COUNTED
+    drawn = sampled(rows[0].union(rows[1]), (_HASH, _SIDE), power, _MOST_PARTITIONS, _SIDE)
     table = drawn.toArrow()
     is_right = table[_SIDE].to_numpy() == 1
     level = table[LEVEL].to_numpy()
