@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from faults.conftest import require_faults
 from skewless.planning.pairs import KEPT
-from skewless.spark import join
+from skewless.spark import join, plan_join
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
@@ -78,7 +78,8 @@ def disturbed(spark: Any, joined: DataFrame, place: Path) -> Counter[str]:
 def test_a_lost_shuffle_loses_and_repeats_no_row(session: Any, how: str, tmp_path: Path) -> None:
     left, right = tables(session)
     expected = Counter(map(repr, left.join(right, "k", how).collect()))
-    joined = join(left, right, "k", how=how, workers=8, seed=1)
+    plan = plan_join(left, right, "k", how=how, workers=8, seed=1)
+    joined = join(left, right, "k", how=how, plan=plan)
     assert disturbed(session, joined, tmp_path) == expected
 
 
@@ -94,5 +95,5 @@ def test_this_loss_harms_whoever_throws_dice(
     monkeypatch.setattr("skewless.spark.joins.cells.dealing", lambda *_: thrown())
     left, right = tables(session)
     expected = Counter(map(repr, left.join(right, "k").collect()))
-    joined = join(left, right, "k", workers=8, seed=1)
+    joined = join(left, right, "k", plan=plan_join(left, right, "k", workers=8, seed=1))
     assert disturbed(session, joined, tmp_path) != expected

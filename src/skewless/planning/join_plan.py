@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from skewless.metrics import imbalance
 from skewless.planning.key_plan import numbers, read_fields, write_fields
@@ -16,6 +17,8 @@ _FORMAT = "skewless join plan"
 #: Of the keys that a printed plan lists.
 _SHOWN = 10
 _LARGEST_HASH = 1 << 63
+#: Estimated seconds by cells are at most this part of those by Spark's own join: they are rough.
+_PAYS = 0.8
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class JoinPlan:
     homes: tuple[int, ...]  # the worker of each bucket of hashes; other keys go there
     loads: tuple[float, ...]  # of each worker, pairs and rows; with `reason`, by the hash alone
     reason: str | None = None  # why keys are not divided, so that `join` is Spark's own; None: are
+    # Estimated without counting: by Spark's own join, and by these cells.
+    seconds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         whole(self.workers, "plan: workers", least=1, most=MOST_WORKERS)
@@ -84,6 +89,7 @@ class JoinPlan:
                 allowed = f"0 … {self.workers - 1}"
                 raise ValueError(f"plan: a worker must be {allowed}, not {shown(worker)}")
         numbers("plan: a load", list(self.loads))
+        numbers("plan: seconds", list(self.seconds or ()))
         if not self.homes:
             raise ValueError("plan: homes must name the workers of the buckets")
 
@@ -91,6 +97,14 @@ class JoinPlan:
     def imbalance(self) -> float:
         """(max − mean) / mean of the loads."""
         return imbalance(self.loads) if sum(self.loads) else 0.0
+
+    @property
+    def too_slow(self) -> str | None:
+        """A reason if Spark's own join is estimated to be as fast as these cells."""
+        if self.seconds is None or self.seconds[1] <= _PAYS * self.seconds[0]:
+            return None
+        plain, cells = self.seconds
+        return f"it takes about {plain:.2f} s, and cells {cells:.2f} s"
 
     @property
     def split_keys(self) -> tuple[PlannedCells, ...]:
@@ -115,7 +129,10 @@ class JoinPlan:
             name = f"hash {key.hash}" if key.name is None else printable(key.name)
             told += f"\n  {name}: {key.left:,} × {key.right:,} rows, "
             told += f"{key.rows} × {key.columns} cells"
-        return told + (f"\n  … and {len(split) - _SHOWN:,} more" if len(split) > _SHOWN else "")
+        told += f"\n  … and {len(split) - _SHOWN:,} more" if len(split) > _SHOWN else ""
+        if self.too_slow is None:
+            return told
+        return f"{told}\nwithout plan=, `join` is Spark's own: {self.too_slow}"
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON into a file for this user only: it holds the seed."""
@@ -127,7 +144,9 @@ class JoinPlan:
         place, found = read_fields(path, _FORMAT)
         try:
             keys = [PlannedCells(**{**k, "workers": tuple(k["workers"])}) for k in found["keys"]]
-            lists = {name: tuple(found[name]) for name in ("on", "homes", "loads")}
+            lists: Any = {name: tuple(found[name]) for name in ("on", "homes", "loads")}
+            seconds = found.get("seconds")
+            lists["seconds"] = None if seconds is None else tuple(seconds)
             return cls(**{**found, **lists, "keys": tuple(keys)})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"path: {place} is not a plan of a join: {error}") from error

@@ -66,13 +66,14 @@ def test_a_counted_join_equals_sparks(
     assert plan.split_keys
     on_both_sides = {str(key) for key in set(hot[0]) & set(hot[1])}
     assert on_both_sides <= {key.name for key in plan.split_keys}
-    assert_same(join(left, right, "k", how=how, workers=4, seed=1), plain(left, right, ["k"], how))
+    assert_same(join(left, right, "k", how=how, plan=plan), plain(left, right, ["k"], how))
 
 
 def test_a_table_is_joined_with_itself(spark: Any) -> None:
     df = skewed(spark, 80, (1,), "v")
     other = df.select("k", F.col("v").alias("v_right"))
-    ours = join(df, df, "k", how="full", workers=4)
+    plan = plan_join(df, df, "k", how="full", workers=4)
+    ours = join(df, df, "k", how="full", plan=plan)
     assert "REPARTITION_BY_NUM" in ours._jdf.queryExecution().toString()
     assert_same(ours, df.join(other, "k", "full"))
 
@@ -108,7 +109,7 @@ def test_rows_move_once(spark: Any, how: str) -> None:
 @pytest.mark.parametrize(("workers", "z"), [(16, 0.9)])
 def test_tasks_have_even_numbers_of_pairs(spark: Any, workers: int, z: float) -> None:
     left, right = zipf(spark, 4_000, 200, z, 1), zipf(spark, 6_000, 200, z, 2)
-    joined = join(left, right, "k", workers=workers, seed=1)
+    joined = join(left, right, "k", plan=plan_join(left, right, "k", workers=workers, seed=1))
     rows = joined.groupBy(F.spark_partition_id().alias("task")).count().collect()
     counts = [row["count"] for row in rows]
     assert max(counts) <= 1.3 * sum(counts) / workers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from skewless.planning import join_costs
 from skewless.spark import join, plan_join
 from skewless.spark.joins import plan_join as planning
 from skewless.spark.joins.arguments import both_sides
@@ -34,6 +36,44 @@ def test_without_a_hot_key_it_is_sparks_own_join(
     assert "join on k: Spark's own join: no key is hot" in caplog.text
     assert "REPARTITION_BY_NUM" not in ours._jdf.queryExecution().toString()
     assert_same(ours, plain(left, right, ["k"], "inner"))
+
+
+def test_cells_that_save_no_time_are_left_to_spark(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plan that is given is followed all the same."""
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 90, (1,), "w")
+    with caplog.at_level(logging.INFO, "skewless"):
+        ours = join(left, right, "k", workers=4, seed=1)
+    assert re.search(r"Spark's own join: it takes about 0\.00 s, and cells 0\.\d\d s", caplog.text)
+    assert "REPARTITION_BY_NUM" not in ours._jdf.queryExecution().toString()
+    plan = plan_join(left, right, "k", workers=4, seed=1)
+    assert "without plan=, `join` is Spark's own: it takes" in str(plan)
+    given = join(left, right, "k", plan=plan)
+    assert "REPARTITION_BY_NUM" in given._jdf.queryExecution().toString()
+    assert_same(ours, given)
+
+
+def test_cells_that_save_time_are_taken_without_a_plan(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are small, so here a pair takes a second, as a large one would."""
+    monkeypatch.setattr(join_costs, "PAIR", 1.0)
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 90, (1,), "w")
+    ours = join(left, right, "k", workers=2, seed=1)
+    assert "REPARTITION_BY_NUM" in ours._jdf.queryExecution().toString()
+    assert_same(ours, plain(left, right, ["k"], "inner"))
+
+
+def test_spark_splits_partitions_as_its_settings_say(spark: Any) -> None:
+    sides = both_sides(*(table(spark, [(1, 1)]) for _ in "lr"), "k", "inner", "_r")
+    left, right = planning._splits(sides) or (None, None)
+    assert left == right
+    assert left is not None
+    assert (left.least, left.factor, left.piece) == ((256 << 20) / 16, 5.0, (64 << 20) / 16)
+    spark.conf.set("spark.sql.adaptive.skewJoin.enabled", "false")
+    assert planning._splits(sides) is None
+    spark.conf.unset("spark.sql.adaptive.skewJoin.enabled")
 
 
 def test_a_small_side_is_left_to_spark_without_counting(
@@ -134,7 +174,8 @@ def test_a_key_with_many_right_rows_is_one_row_where_no_pairs_are_made(
     left = even(spark, 500)
     right = spark.range(0, 3_000, 1, 2).select(F.expr("if(id < 2500, 7, id % 500) AS k"))
     # Of 50 seeds, one leaves the key on the worker of its bucket, where it needs no cell.
-    ours = join(left, right, "k", how=how.upper(), workers=4, seed=1)
+    plan = plan_join(left, right, "k", how=how.upper(), workers=4, seed=1)
+    ours = join(left, right, "k", how=how.upper(), plan=plan)
     assert "REPARTITION_BY_NUM" in ours._jdf.queryExecution().toString()
     assert "Aggregate" in ours._jdf.queryExecution().optimizedPlan().toString()
     assert_same(ours, plain(left, right, ["k"], how))
@@ -186,6 +227,12 @@ def test_large_partitions_are_sampled(spark: Any, monkeypatch: pytest.MonkeyPatc
     assert found["is_sampled"]
     assert found["left_rows"] == pytest.approx(n_rows, rel=0.2)
     assert found["pairs"] == pytest.approx(n_pairs, rel=0.4)
+
+
+def test_of_tables_with_many_bytes_fewer_rows_are_counted(spark: Any) -> None:
+    small, large = even(spark, 1_000), even(spark, 10_000_000)
+    assert not planning.is_large(both_sides(small, small, "k", "inner", "_r"))
+    assert planning.is_large(both_sides(small, large, "k", "inner", "_r"))
 
 
 def test_untrusted_keys_are_hashed_by_another_function(spark: Any) -> None:

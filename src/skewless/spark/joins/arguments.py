@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import and_
+from functools import cached_property
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -19,7 +18,6 @@ from skewless.spark.columns import internal, is_collated, nullable, quoted
 from skewless.spark.records import GroupingKey, Records, first_line
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.state.operators.join import both_records, key_names, renamed
-from skewless.spark.state.planning.spread_records import any_null
 
 #: Other names of the kinds of join, as Spark has them; with or without "_".
 _OTHER_NAMES = {
@@ -42,37 +40,42 @@ class JoinSide:
     kept: bool  # whether rows without a match are returned
 
     @property
-    def has_null(self) -> Column:
-        """Whether a column of the key is null: the row has no match then."""
-        return any_null(self.key)
+    def no_null(self) -> str:
+        """Whether no column of the key is null: else the row has no match."""
+        return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.key)
 
     def hash(self, seed: int, *, untrusted: bool) -> Column:
         """Return the hash of the key, null if a part of it is null."""
         assert self.common is not None
-        return F.when(~self.has_null, seeded_hash(self.common, seed, untrusted=untrusted))
+        hashed = seeded_hash(self.common, seed, untrusted=untrusted)
+        return F.when(F.expr(self.no_null), hashed)
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of a join, and what the result has of them."""
+    """Both sides of a join, and what the result has of them.
+
+    Expressions are texts: each operator on a Column is about ten calls of the JVM.
+    """
 
     left: JoinSide
     right: JoinSide
     on: tuple[str, ...]
     how: str
-    result: tuple[Column, ...]
+    result: tuple[str, ...]
     problem: str | None  # why the keys cannot be hashed as Spark compares them
 
     @property
-    def equal_keys(self) -> Column:
+    def equal_keys(self) -> str:
         """The condition of the join, for rows of both sides."""
         pairs = zip(self.left.key, self.right.key, strict=True)
-        return reduce(and_, (F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs))
+        return " AND ".join(f"{quoted(one)} = {quoted(other)}" for one, other in pairs)
 
     @cached_property
     def plain(self) -> DataFrame:
         """Spark's own join."""
-        return self.left.df.join(self.right.df, self.equal_keys, self.how).select(*self.result)
+        joined = self.left.df.join(self.right.df, F.expr(self.equal_keys), self.how)
+        return joined.selectExpr(*self.result)
 
 
 def require_tables(left: Any, right: Any) -> tuple[Records, Records]:
@@ -101,13 +104,14 @@ def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any
     new = [field.name for field in renamed(others, taken, suffix)]
     aliases = [internal(f"key_{number}") for number in range(len(names))]
     renaming = dict(zip([*names, *(field.name for field in others)], [*aliases, *new], strict=True))
-    columns = [right[quoted(name)].alias(alias) for name, alias in renaming.items()]
+    columns = [f"{quoted(name)} AS {quoted(alias)}" for name, alias in renaming.items()]
     kinds, problem = _common_types(left, names, keys)
     kept = KEPT[kind]
-    first = JoinSide(left, tuple(names), _common(names, kinds), kept[0])
-    second = JoinSide(right.select(*columns), tuple(aliases), _common(aliases, kinds), kept[1])
+    common = [_common(*given, kinds) for given in zip((names, aliases), keys, strict=True)]
+    first = JoinSide(left, tuple(names), common[0], kept[0])
+    second = JoinSide(right.selectExpr(*columns), tuple(aliases), common[1], kept[1])
     result = _keys_of_result(names, aliases, kind)
-    result += [F.col(quoted(name)) for name in [*taken[len(names) :], *new]]
+    result += map(quoted, [*taken[len(names) :], *new])
     sides = Sides(first, second, tuple(names), kind, tuple(result), problem)
     try:
         _ = sides.plain.columns
@@ -125,21 +129,28 @@ def _kind(how: Any) -> str:
     return name
 
 
-def _keys_of_result(names: Sequence[str], aliases: Sequence[str], how: str) -> list[Column]:
+def _keys_of_result(names: Sequence[str], aliases: Sequence[str], how: str) -> list[str]:
     """Return the columns of the key, as Spark returns them where a join names its columns."""
-    ours, theirs = ([F.col(quoted(one)) for one in some] for some in (names, aliases))
+    ours, theirs = (list(map(quoted, some)) for some in (names, aliases))
     if how not in ("right", "full"):
         return ours
-    keys = theirs if how == "right" else list(map(F.coalesce, ours, theirs))
-    return [key.alias(name) for key, name in zip(keys, names, strict=True)]
+    both = [f"coalesce({one}, {other})" for one, other in zip(ours, theirs, strict=True)]
+    keys = theirs if how == "right" else both
+    return [f"{key} AS {name}" for key, name in zip(keys, ours, strict=True)]
 
 
-def _common(names: Sequence[str], kinds: Sequence[Any] | None) -> GroupingKey | None:
+def _common(
+    names: Sequence[str], key: GroupingKey, kinds: Sequence[Any] | None
+) -> GroupingKey | None:
     if kinds is None:
         return None
     fields = tuple(map(T.StructField, names, kinds))
-    columns = tuple(F.col(quoted(field.name)).cast(field.dataType) for field in fields)
-    return GroupingKey(columns, tuple(names), fields)
+    columns = []
+    for field, own in zip(fields, key.fields, strict=True):
+        column = F.col(quoted(field.name))
+        is_same = field.dataType.simpleString() == own.dataType.simpleString()
+        columns.append(column if is_same else column.cast(field.dataType))
+    return GroupingKey(tuple(columns), tuple(names), fields)
 
 
 def _common_types(

@@ -19,14 +19,14 @@ from pyspark.sql import functions as F
 
 from skewless.planning.join_plan import JoinPlan
 from skewless.planning.pairs import WITHOUT_PAIRS
-from skewless.spark.columns import internal
+from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import JoinSide, Sides
 from skewless.spark.records import Records
 from skewless.spark.routing.planned.placing import dealing, home_of
 
 _ROWS, _COLUMNS, _WORKERS = internal("rows"), internal("columns"), internal("workers")
-_PLANNED, _DEALT = internal("planned"), internal("dealt")
-_OWN, _COPY = internal("own"), internal("copy")
+_PLANNED, _DEALT, _THERE = internal("planned"), internal("dealt"), internal("there")
+_COPY = internal("copy")
 #: The cell of a row whose key is not in the plan.
 _NO_CELL = -1
 #: Right rows of planned keys, with copies, that a join without pairs may have: parts of all rows.
@@ -72,19 +72,19 @@ def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
     ours, theirs = _in_cells(ours, plan, left_way), _in_cells(theirs, plan, right_way)
     same = sides.equal_keys
     for place in ("worker", "cell"):
-        same = same & (F.col(getattr(left_way, place)) == F.col(getattr(right_way, place)))
+        same += f" AND {getattr(left_way, place)} = {getattr(right_way, place)}"
     if sides.how in WITHOUT_PAIRS:
         # Spark would do such a join before the rows are moved, and move them once more for it. It
         # leaves it where it is if it needs the partition.
         ours = ours.withColumn(left_way.partition, F.spark_partition_id())
         theirs = theirs.withColumn(right_way.partition, F.spark_partition_id())
-        same = same & (F.col(left_way.partition) == F.col(right_way.partition))
+        same += f" AND {left_way.partition} = {right_way.partition}"
     # The rows of a pair are in the same partition already, so no side must be broadcast.
-    joined = ours.hint("merge").join(theirs.hint("merge"), same, sides.how)
+    joined = ours.hint("merge").join(theirs.hint("merge"), F.expr(same), sides.how)
     for way, other in ((left_way, right_way), (right_way, left_way)):
         if way.looks_up:
-            joined = joined.where(F.col(other.cell).isNotNull() | F.col(way.absent))
-    return joined.select(*sides.result)
+            joined = joined.where(f"{other.cell} IS NOT NULL OR {way.absent}")
+    return joined.selectExpr(*sides.result)
 
 
 def _grids(session: SparkSession, plan: JoinPlan) -> DataFrame:
@@ -101,22 +101,20 @@ def _grids(session: SparkSession, plan: JoinPlan) -> DataFrame:
 def _with_grids(way: _Way, plan: JoinPlan, grids: DataFrame) -> DataFrame:
     """Return the rows with the hash of their key, and its grid if it is in the plan."""
     side = way.side
-    df = side.df if side.kept else side.df.where(~side.has_null)
-    hashed = df.select(
-        "*",
-        side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(way.hash),
-        dealing(Records.of(df), plan.seed).alias(_DEALT),
-    )
-    found = hashed.join(grids, F.col(way.hash) == F.col(_PLANNED), "left")
-    return found.drop(_PLANNED)
+    df = side.df if side.kept else side.df.where(side.no_null)
+    added = {
+        way.hash: side.hash(plan.seed, untrusted=plan.untrusted_keys),
+        _DEALT: dealing(Records.of(df), plan.seed),
+    }
+    return df.withColumns(added).join(grids, F.expr(f"{way.hash} = {_PLANNED}"), "left")
 
 
 def _one_row_of_each(df: DataFrame, side: JoinSide, plan: JoinPlan) -> DataFrame:
     """Return the right rows with one row of each key of the plan, unless these are few anyway."""
     if sum(key.right * key.rows for key in plan.keys) <= _FEW_ROWS * plan.right_rows:
         return df
-    hot = df.where(F.col(_WORKERS).isNotNull()).dropDuplicates(list(side.key))
-    return df.where(F.col(_WORKERS).isNull()).union(hot.select(*df.columns))
+    hot = df.where(f"{_WORKERS} IS NOT NULL").dropDuplicates(list(side.key))
+    return df.where(f"{_WORKERS} IS NULL").union(hot.select(*df.columns))
 
 
 def _with_absence(df: DataFrame, other: DataFrame, way: _Way, other_way: _Way) -> DataFrame:
@@ -130,37 +128,36 @@ def _with_absence(df: DataFrame, other: DataFrame, way: _Way, other_way: _Way) -
     ours, theirs = way.side.common, other_way.side.common
     assert ours is not None
     assert theirs is not None
-    copied = other.where(F.col(way.copied) > 1)
+    copied = other.where(f"{way.copied} > 1")
     names = [internal(f"there_{number}") for number in range(len(ours.columns))]
     columns = [column.alias(name) for column, name in zip(theirs.columns, names, strict=True)]
-    hashed = F.col(other_way.hash).alias(_PLANNED)
+    hashed = F.col(other_way.hash).alias(_THERE)
     there = F.broadcast(copied.select(hashed, *columns).distinct())
-    same = F.col(way.hash) == F.col(_PLANNED)
+    same = F.col(way.hash) == F.col(_THERE)
     for column, name in zip(ours.columns, names, strict=True):
         same = same & (column == F.col(name))
     found = df.join(there, same, "left")
-    return found.withColumn(way.absent, F.col(_PLANNED).isNull()).drop(_PLANNED, *names)
+    return found.withColumn(way.absent, F.expr(f"{_THERE} IS NULL"))
 
 
 def _in_cells(df: DataFrame, plan: JoinPlan, way: _Way) -> DataFrame:
     """Return the rows in the partitions of their workers, once for each of their cells."""
-    # As text: each Column is some calls of the JVM. Null has no match, so its rows need not be
-    # together.
+    # In few steps, since each is analysed. Null has no match, so its rows need not be together.
     home = home_of(f"coalesce({way.hash}, {_DEALT})", plan.workers, plan.homes)
     own = f"if({way.divided} > 1, CAST(pmod({_DEALT}, {way.divided}) AS INT), 0)"
-    rows = df.selectExpr("*", f"{own} AS {_OWN}")
     copy = "0"
     if way.n_copies > 1:
         copies = f"explode(sequence(0, coalesce({way.copied}, 1) - 1))"
-        rows, copy = rows.selectExpr("*", f"{copies} AS {_COPY}"), _COPY
-    row, column = (_OWN, copy) if way.divided == _ROWS else (copy, _OWN)
+        df, copy = df.selectExpr("*", f"{copies} AS {_COPY}"), _COPY
+    row, column = (own, copy) if way.divided == _ROWS else (copy, own)
     place = f"{row} * {_COLUMNS} + {column}"
-    cell = f"if({_WORKERS} IS NULL, {_NO_CELL}, {place})"
-    worker = f"coalesce(get({_WORKERS}, {place}), {home})"  # null has no element
-    rows = rows.selectExpr("*", f"{cell} AS {way.cell}", f"{worker} AS {way.worker}")
+    columns = [
+        *map(quoted, way.side.df.columns),
+        f"if({_WORKERS} IS NULL, {_NO_CELL}, {place}) AS {way.cell}",
+        f"coalesce(get({_WORKERS}, {place}), {home}) AS {way.worker}",  # null has no element
+    ]
     if way.looks_up:
         # Of the copies of a row, the first one tells.
-        alone = f"coalesce(if({way.copied} > 1, {way.absent} AND {copy} = 0, NULL), true)"
-        rows = rows.withColumn(way.absent, F.expr(alone))
-    moved = rows.drop(_OWN, _COPY, _DEALT, _ROWS, _COLUMNS, _WORKERS, way.hash)
-    return moved.repartitionById(plan.workers, F.col(way.worker))
+        alone = f"if({way.copied} > 1, {way.absent} AND {copy} = 0, NULL)"
+        columns.append(f"coalesce({alone}, true) AS {way.absent}")
+    return df.selectExpr(*columns).repartitionById(plan.workers, F.col(way.worker))

@@ -45,7 +45,7 @@ def join(
     **Two batch DataFrames, without `within`**: the rows are those of Spark's own join. The keys of
     both sides are counted first, in a job that starts when `join` is called. Keys with many pairs
     are divided into cells, and the cells are placed so that all tasks have as many pairs. If no key
-    is hot, or a side is small, it is Spark's own join; the log says why.
+    is hot, a side is small, or cells would not save time, it is Spark's own join; the log says why.
 
     **With `within`**: on a stream, a record without a match is returned when the watermark is
     `within` later than the record. A record with a null as its time has no match. Hot keys are
@@ -76,8 +76,8 @@ def join(
     suffix
         Appended to the name of a column of the right side if the left side has that name.
     plan
-        What `plan_join` returned for this join, today or earlier: nothing is counted then. If the
-        rows have changed since, tasks may be uneven; the result is the same.
+        What `plan_join` returned for this join, today or earlier: nothing is counted or weighed
+        then. If the rows have changed since, tasks may be uneven; the result is the same.
     placement
         `workers`, `seed` and `untrusted_keys`, as for `route`. With `within` also `strategy`,
         `max_workers`, `interval`, `cost`, `ledger`, `batch_column` and `closes_without_data`, as
@@ -106,10 +106,12 @@ def join(
     workers, seed, untrusted_keys = (placement.get(name) for name in _WITHOUT_TIMES)
     if plan is not None:
         chosen = require_plan(plan, sides, workers)
+        reason = chosen.reason
     else:
         chosen = planned(sides, workers, seed, untrusted_keys)
-    if chosen.reason is not None:
-        _LOGGER.info("join on %s: Spark's own join: %s", ", ".join(chosen.on), chosen.reason)
+        reason = chosen.reason or chosen.too_slow
+    if reason is not None:
+        _LOGGER.info("join on %s: Spark's own join: %s", ", ".join(chosen.on), reason)
         return sides.plain
     _LOGGER.info("%s", chosen)
     return join_in_cells(sides, chosen)

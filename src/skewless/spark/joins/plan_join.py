@@ -8,39 +8,40 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from skewless.arrays import Floats
 from skewless.planning import pairs
+from skewless.planning.join_costs import Splits, seconds_by_cells, seconds_by_hash
 from skewless.planning.join_plan import JoinPlan as JoinPlan
 from skewless.planning.join_plan import PlannedCells
 from skewless.planning.packing import buckets_of, first_homes
 from skewless.planning.pairs import WITHOUT_PAIRS, PairCounts
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
-from skewless.spark.joins.arguments import JoinSide, Sides, both_sides
+from skewless.spark.joins.arguments import Sides, both_sides
 from skewless.spark.routing import arguments
-from skewless.spark.routing.planned.counting import LEVEL, name_in_sql, thinned
+from skewless.spark.routing.planned.counting import LEVEL, name_in_sql, numbered, sampled
 from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
 
 #: Loads by hash that differ by less are even enough for Spark's own join.
 _EVEN = 0.1
-#: Cells that leave more than this part of the largest load are not worth their copies.
-_GAIN = 0.95
-#: Of a value in a shuffled row, about.
-_VALUE_BYTES = 16
+#: Of a value in a shuffled row, about, and when it is compressed.
+_VALUE_BYTES, _SHUFFLED_BYTES = 16, 8
+_ADAPTIVE = "spark.sql.adaptive."
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-_ADAPTIVE_THRESHOLD = "spark.sql.adaptive.autoBroadcastJoinThreshold"
+_ADAPTIVE_THRESHOLD = f"{_ADAPTIVE}autoBroadcastJoinThreshold"
 #: A broadcast side has at least so many keys for each partition of a shuffle.
 _FILLED = 0.25
 _A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
 _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _HASH, _SIDE = internal("hash"), internal("side")
-#: A row is counted for sure if its position times the number of its partition is below 2 ** 14.
-_ALL_COUNTED = 14
+#: A row is counted for sure if its position times the number of its partition is below 2 ** 16: all
+#: rows of a table of so many. Where a side has many bytes, the driver should get fewer rows.
+_ALL_COUNTED, _OF_LARGE, _LARGE_BYTES = 16, 14, 1 << 26
 #: Of a sampled key, so many standard deviations are not counted.
 _SURE = 3.0
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
@@ -57,11 +58,12 @@ def plan_join(
     seed: int | None = None,
     untrusted_keys: bool | None = None,
 ) -> JoinPlan:
-    """Count the keys of a batch join, and return the plan that `join` would use.
+    """Count the keys of a batch join, and return a plan that `join` takes as `plan`.
 
     It reads the key columns of both sides, and those of one side again for the names of hot keys.
     Print the plan to see which keys are hot. Save it, and give it to `join` as `plan`, to join
-    similar tables later without counting.
+    similar tables later without counting. Keys are divided even if that saves no time. The plan
+    says so then: without it, `join` would be Spark's own.
 
     Parameters
     ----------
@@ -142,10 +144,8 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     if plan.imbalance <= _EVEN:
         return by_hash(f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}")
     placed = pairs.place_cells(counts, plan.workers, sides.how)
-    if placed.loads.max() > _GAIN * max(loads):
-        return by_hash(
-            "its hot keys cannot be divided further, so cells would be as uneven as hashes"
-        )
+    rows, slots, how = (plan.left_rows, plan.right_rows), _slots(sides, plan), plan.how
+    by_spark = seconds_by_hash(counts, rows, plan.workers, slots, how, _splits(sides))
     hashes = counts.hashes.view("int64").tolist()
     keys = [
         PlannedCells(hashes[at], round(counts.left[at]), round(counts.right[at]), r, c, workers)
@@ -156,7 +156,38 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
         keys=tuple(keys),
         homes=tuple(placed.homes.tolist()),
         loads=tuple(placed.loads.tolist()),
+        seconds=(by_spark, seconds_by_cells(counts, rows, slots, how, placed)),
     )
+
+
+def _slots(sides: Sides, plan: JoinPlan) -> int:
+    """Return how many tasks run at a time: all, if that is not known."""
+    spark = sides.left.df.sparkSession
+    is_known = spark.conf.get("spark.dynamicAllocation.enabled", "false") != "true"
+    if not is_known or not hasattr(sides.left.df, "_jdf"):
+        return plan.workers
+    return max(1, min(spark.sparkContext.defaultParallelism, plan.workers))
+
+
+def _splits(sides: Sides) -> tuple[Splits, Splits] | None:
+    """Return how adaptive execution splits the partitions of both sides."""
+    settings = sides.left.df.sparkSession.conf
+    skew = f"{_ADAPTIVE}skewJoin."
+    names = (f"{_ADAPTIVE}enabled", f"{skew}enabled")
+    least = _bytes(settings.get(f"{skew}skewedPartitionThresholdInBytes"))
+    piece = _bytes(settings.get(f"{_ADAPTIVE}advisoryPartitionSizeInBytes"))
+    if any(settings.get(name) != "true" for name in names) or least is None or piece is None:
+        return None
+    factor = float(str(settings.get(f"{skew}skewedPartitionFactor")))
+    row = [len(side.df.columns) * _SHUFFLED_BYTES for side in (sides.left, sides.right)]
+    left, right = (Splits(least / size, factor, piece / size) for size in row)
+    return left, right
+
+
+def _bytes(setting: Any) -> int | None:
+    """Return a size in bytes; None for -1, or if it is written in another way than Spark does."""
+    found = _BYTES.fullmatch(str(setting).lower())
+    return int(found["number"]) << _SHIFTS[found["unit"]] if found else None
 
 
 def _changes(sides: Sides) -> str | None:
@@ -195,10 +226,9 @@ def _is_small(sides: Sides, plan: JoinPlan, counts: PairCounts) -> bool:
     """
     settings = sides.left.df.sparkSession.conf
     threshold = settings.get(_ADAPTIVE_THRESHOLD, None) or settings.get(_THRESHOLD)
-    found = _BYTES.fullmatch(str(threshold).lower())
-    if found is None or settings.get("spark.sql.adaptive.enabled") != "true":
+    most = _bytes(threshold)
+    if most is None or settings.get(f"{_ADAPTIVE}enabled") != "true":
         return False
-    most = int(found["number"]) << _SHIFTS[found["unit"]]
     fewest = _FILLED * int(str(settings.get("spark.sql.shuffle.partitions")))
     # Spark keeps all rows of one side where they are; a side whose rows are kept must be that one.
     ours, theirs = sides.left, sides.right
@@ -226,6 +256,13 @@ def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
     return dataclasses.replace(plan, keys=tuple(keys))
 
 
+def is_large(sides: Sides) -> bool:
+    """Return whether a side is known to have many bytes, by what Spark knows without a job."""
+    frames = [side.df._jdf for side in (sides.left, sides.right) if hasattr(side.df, "_jdf")]
+    stats = [frame.queryExecution().optimizedPlan().stats() for frame in frames]
+    return any(int(str(one.sizeInBytes())) > _LARGE_BYTES for one in stats)
+
+
 def count_pairs(
     sides: Sides, n_workers: int, seed: int, *, untrusted: bool
 ) -> tuple[PairCounts, dict[str, Any]]:
@@ -238,20 +275,35 @@ def count_pairs(
     Two rows of a sample that meet by chance stand for thousands of pairs. So a sampled key counts
     with the rows that it has for almost sure; what is left is taken for even.
     """
-    left_rows = _sampled(sides.left, seed, 0, untrusted=untrusted)
-    table = left_rows.union(_sampled(sides.right, seed, 1, untrusted=untrusted)).toArrow()
-    sampled, level, side = (table[name].to_numpy() for name in (_HASH, LEVEL, _SIDE))
-    is_right = side.astype(bool)  # an empty table has objects
-    hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
+    # In one list, which is parsed and analysed once.
+    rows = [
+        numbered(
+            side.df.where(side.no_null),
+            {_HASH: side.hash(seed, untrusted=untrusted), _SIDE: F.lit(number)},
+        )
+        for number, side in enumerate((sides.left, sides.right))
+    ]
+    # The sides are sampled by different numbers: else a row that is joined with itself would be in
+    # both samples or in none, and the product of their counts be too large.
+    power = _OF_LARGE if is_large(sides) else _ALL_COUNTED
+    drawn = sampled(rows[0].union(rows[1]), (_HASH, _SIDE), power, _MOST_PARTITIONS, _SIDE)
+    table = drawn.toArrow()
+    is_right = table[_SIDE].to_numpy() == 1
+    level = table[LEVEL].to_numpy()
     weight = np.ldexp(1.0, level)
-
-    def sums(chosen: Any, values: Floats) -> Floats:
-        return np.bincount(at[chosen], values[chosen], hashes.size).astype(np.float64)
-
-    left, right = sums(~is_right, weight), sums(is_right, weight)
+    columns = [
+        np.where(chosen, values, 0.0)
+        for chosen in (~is_right, is_right)
+        for values in (weight, weight * (weight - 1))
+    ]
+    names = ["left", "left_error", "right", "right_error"]
+    by_hash = pa.table([table[_HASH], *columns], [_HASH, *names]).group_by(_HASH, use_threads=False)
+    sums = by_hash.aggregate([(name, "sum") for name in names])
+    hashes = sums[_HASH].to_numpy().view(np.uint64)
+    left, left_error, right, right_error = (sums[f"{name}_sum"].to_numpy() for name in names)
     sure = [
-        np.maximum(rows - _SURE * np.sqrt(sums(chosen, weight * (weight - 1))), rows > 0)
-        for rows, chosen in ((left, ~is_right), (right, is_right))
+        np.maximum(rows - _SURE * np.sqrt(error), rows > 0)
+        for rows, error in ((left, left_error), (right, right_error))
     ]
     loads = pairs.load_of(sure[0], sure[1], sides.how)
     total = pairs.load_of(left, right, sides.how).sum()
@@ -267,13 +319,3 @@ def count_pairs(
     }
     listed = (hashes[heaviest], sure[0][heaviest], sure[1][heaviest])
     return PairCounts(*listed, buckets), told
-
-
-def _sampled(side: JoinSide, seed: int, number: int, *, untrusted: bool) -> DataFrame:
-    """Return the hashes of the keys that are counted; each stands for 2 ** `LEVEL` rows.
-
-    The sides are sampled by different numbers: else a row that is joined with itself would be in
-    both samples or in none, and the product of their counts be too large.
-    """
-    columns = {_HASH: side.hash(seed, untrusted=untrusted), _SIDE: F.lit(number == 1)}
-    return thinned(side.df.where(~side.has_null), columns, _ALL_COUNTED, _MOST_PARTITIONS, number)

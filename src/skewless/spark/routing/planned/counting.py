@@ -34,14 +34,17 @@ _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "r
 _PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
 
 
-def thinned(
-    df: DataFrame,
-    columns: Mapping[str, Column],
-    all_counted: int,
-    n_partitions: int,
-    salt: int = 0,
+def numbered(df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Return these columns with the place of each row, by which `sampled` draws."""
+    # An alias would be ten calls of the JVM.
+    placed = df.select(*columns.values(), F.expr("monotonically_increasing_id()"))
+    return placed.toDF(*columns, _PLACE)
+
+
+def sampled(
+    df: DataFrame, names: Sequence[str], all_counted: int, n_partitions: int, salt: str
 ) -> DataFrame:
-    """Return these columns of some of the rows, with `LEVEL`.
+    """Return some of the rows that are numbered, with `LEVEL`; `salt` is an expression.
 
     Of the first partition, the first 2 ** `all_counted` rows are there; of those up to 16 times
     this position every 16th, up to 256 times every 256th, and so on. A row of the second partition
@@ -58,10 +61,9 @@ def thinned(
         for power in range(all_counted, _MOST_SPAN, _THINNING)
     ]
     level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
-    given = [column.alias(name) for name, column in columns.items()]
-    placed = df.select(*given, F.monotonically_increasing_id().alias(_PLACE))
-    drawn = f"xxhash64({salt}L, {_PLACE}) & (shiftleft(1L, {level}) - 1) = 0"
-    return placed.where(drawn).selectExpr(*columns, f"{level} AS {LEVEL}")
+    leveled = df.selectExpr(*names, _PLACE, f"{level} AS {LEVEL}")
+    drawn = leveled.where(f"xxhash64({salt}, {_PLACE}) & (shiftleft(1L, {LEVEL}) - 1) = 0")
+    return drawn.select(*names, LEVEL)
 
 
 class Counted(NamedTuple):
@@ -76,7 +78,7 @@ class Counted(NamedTuple):
 def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
     """Return the hash by which keys are planned, which follows from the key and the seed."""
     hashed = hashed_key(key, untrusted=True) if untrusted else key.grouped
-    return F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+    return F.xxhash64(*hashed, F.expr(f"CAST({hash_seed(seed)} AS BIGINT)"))
 
 
 def count_keys(
@@ -106,7 +108,7 @@ def count_keys(
     if thin is None:
         read = df.select(*(column.alias(name) for name, column in given.items()))
     else:
-        read = thinned(df, given, *thin)
+        read = sampled(numbered(df, given), tuple(given), *thin[:2], f"{thin[2]}L")
     # As text from here on: each Column is some calls of the JVM, and the verbs wait for these.
     each = "1" if weight is None else _WEIGHT
     added = [f"CAST(sum({each} * {stands}) AS DOUBLE) + {float(per_key)!r}D AS {_LOAD}"]

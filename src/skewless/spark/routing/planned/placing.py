@@ -102,8 +102,7 @@ def home_of(hashed: str, n: int, by_bucket: Sequence[int]) -> str:
 def dealing(records: Records, seed: int) -> Column:
     """Return the number by which the records of split keys are dealt."""
     salt = F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
-    read = input_of(records.df)
-    if read.repeats or _has_checksums(records.spark):
+    if _has_checksums(records.spark) or (read := input_of(records.df)).repeats:
         return F.xxhash64(F.monotonically_increasing_id(), salt)
     return F.xxhash64(*_content(records, read.changes), salt)
 
