@@ -112,8 +112,8 @@ def with_rests(cell: Cell, stream: pa.Table, records: Sequence[Row]) -> list[Row
     job = Job(SampledKeys(hash_keys(stream["key"]), sizes), n, n, stream.num_rows, costs)
     rests = {}
     for one in predict(job, chosen_strategies(["cascade-ahead"])):
-        moving = WAYS[one.way].moving if one.way else Moving.ROUTED
-        rests[one.strategy] = {"rest": round((one.seconds or 0.0) - moving.value[1], 4)}
+        _, constant = (WAYS[one.way].moving if one.way else Moving.ROUTED).value
+        rests[one.strategy] = {"rest": round((one.seconds or 0.0) - constant, 4)}
     return [{**one, **rests.get(one["way"], {})} for one in records]
 
 

@@ -73,7 +73,7 @@ def test_a_number_that_no_log_has_is_refused_in_one_line(tmp_path, number, field
         ("binary", b"\xff\xfe\x00\n" * 50, "is not an event log of Spark"),
         ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
         ("log.lz4", b"LZ4Block", "ends in the middle of a block"),
-        ("log.snappy", b"", "has no Spark events"),
+        ("log.lz4", b"", "has no Spark events"),
     ],
 )
 def test_what_is_no_log_is_refused_in_one_line(tmp_path, name, content, message):

@@ -22,9 +22,7 @@ _GOOD_ENOUGH = 0.10
 #: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
 _SIMILAR = 0.05
 #: From the simplest to what changes most; strategies come last.
-_SIMPLEST = (
-    *(BASELINE, ways.LOCAL, ways.ROUND_ROBIN, PLAN, ways.WHOLE_PLAN, ways.SALT, ways.HOT_SALT),
-)
+_SIMPLEST = (*(BASELINE, ways.LOCAL, ways.ROUND_ROBIN, PLAN, ways.WHOLE_PLAN, ways.SALT),)
 #: A way that is this many times faster than a simpler one is worth it.
 _WORTH_IT = 1.05
 #: Records per worker. With fewer, loads differ by chance.
@@ -298,7 +296,12 @@ def _simplest(predictions: Iterable[Prediction], most_seconds: float) -> Predict
 
 
 def _seconds(one: Prediction) -> float:
-    return math.inf if one.seconds is None or one.strategy == ways.LIMIT else one.seconds
+    """Return the predicted time; infinite for what is shown to compare, and never advised.
+
+    Salts for hot keys need their counts, as a plan does, which is as even with fewer replicas.
+    """
+    is_shown_only = one.strategy == ways.LIMIT or one.way == ways.HOT_SALT
+    return math.inf if one.seconds is None or is_shown_only else one.seconds
 
 
 def _rank(one: Prediction) -> int:

@@ -25,8 +25,9 @@ Event = dict[str, Any]
 #: By the end of the file name, as Spark names them.
 _CODECS = {
     **{".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"},
-    **{".lz4": "lz4", ".lzf": "lzf", ".snappy": "snappy"},
+    ".lz4": "lz4",
 }
+_NOT_READ = (".lzf", ".snappy")
 _ROLLED = re.compile(r"events_(\d+)_.+")
 #: How Spark names the log of one application: a folder of rolled files, or one file.
 _APPLICATION = re.compile(r"(eventlog_|app-|application_|local-|spark-).+")
@@ -140,6 +141,9 @@ def _event(line: str) -> Event | None:
 def _opened(file: Path) -> IO[str]:
     """Return the lines of a file, decompressed according to its name."""
     name = file.name.removesuffix(_UNFINISHED)
+    if name.endswith(_NOT_READ):
+        how = "set spark.eventLog.compression.codec to zstd or lz4"
+        raise LogError(f"{shown(str(file))} cannot be read: Spark can compress it otherwise; {how}")
     try:
         raw = file.open("rb")
     except OSError as error:

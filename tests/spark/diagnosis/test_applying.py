@@ -30,6 +30,9 @@ def test_every_way_gives_the_same_columns_and_all_records(df: Any) -> None:
         only = tuple(
             replace(p, seconds=0.0 if p.strategy == name else 9.0) for p in found.predictions
         )
+        if name.startswith("hot-salt"):  # it is shown, to compare: a plan does better
+            assert replace(found, predictions=only).best().strategy == "hash"
+            continue
         partitioned = replace(found, predictions=only).apply(df, column="at")
         assert partitioned.columns == ["id", "k", "at"]
         rows = partitioned.withColumn("partition", F.spark_partition_id()).collect()

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,6 @@ from skewless.diagnosis import advice, ways
 from skewless.diagnosis.advice import HotKey
 from skewless.diagnosis.costs import given_costs
 from skewless.diagnosis.ways import Job, SampledKeys, chosen_strategies, predict
-from skewless.kernels.hashing import keyed, seed_array
-from skewless.planning.packing import KeyCounts, Packed, Piece, buckets_of, first_homes
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.spark.columns import quoted
 from skewless.spark.diagnosis.measuring import Work, measure
@@ -85,9 +82,6 @@ class HotKeys(advice.HotKeys):
             is_kept = name == ways.WHOLE_PLAN
             plan = made_plan(records, n, seed, per_key=per_key, whole_keys=is_kept)
             return placed(records, plan, column)
-        if base == ways.HOT_SALT:
-            salts = partial(_salted, n_workers=n, n_salts=int(number), seed=seed)
-            return placed(records, made_plan(records, n, seed, packing=salts), column)
         if name == ways.BASELINE:
             hashed = F.hash(*key)
         elif name == ways.ROUND_ROBIN:
@@ -99,23 +93,6 @@ class HotKeys(advice.HotKeys):
             return route(df, list(key), strategy=name, workers=n, seed=seed, column=column)
         worker = F.pmod(hashed, F.lit(n)).cast("int")  # as Spark's own partitioning
         return df.withColumn(column, worker).repartitionById(n, F.col(quoted(column)))
-
-
-def _salted(counts: KeyCounts, n_workers: int, n_salts: int, seed: int) -> Packed:
-    """Return a packing that deals hot keys to the workers of their salts, and leaves all others."""
-    homes = first_homes(n_workers)
-    loads = np.bincount(homes, counts.buckets, n_workers).astype(np.float64)
-    places = homes[buckets_of(counts.hashes, homes.size)]
-    salts, salted = np.arange(n_salts, dtype=np.uint64), np.empty(n_salts, np.uint64)
-    placed_keys = []
-    for key in np.flatnonzero(counts.loads > ways.HOT * counts.buckets.sum() / n_workers).tolist():
-        keyed(np.repeat(counts.hashes[key], n_salts), salts, seed_array(seed, 2), salted)
-        workers, each = np.unique(salted % np.uint64(n_workers), return_counts=True)
-        shares = each / n_salts
-        placed_keys.append((key, tuple(map(Piece, workers.tolist(), shares.tolist()))))
-        loads[places[key]] -= counts.loads[key]
-        loads[workers] += shares * counts.loads[key]
-    return Packed(homes, tuple(placed_keys), loads)
 
 
 def hot_keys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from skewless import planning
 from skewless.metrics import imbalance
 from skewless.planning.key_plan import Made, plan_of
-from skewless.planning.packing import KeyCounts, Packed, first_homes, pack
+from skewless.planning.packing import first_homes, pack
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.text_tables import number, percent
 from skewless.spark.columns import internal
@@ -174,12 +174,8 @@ def made_plan(
     untrusted: bool = False,
     whole_keys: bool = False,
     named: bool = False,
-    packing: Callable[[KeyCounts], Packed] | None = None,
 ) -> KeyPlan:
-    """Return the plan for arguments that are checked.
-
-    `named`: the plan has the keys as text. `packing`: in another way than by `pack`.
-    """
+    """Return the plan for arguments that are checked; `named`: with the keys as text."""
     df, key = records.df, records.key
     kinds = tuple(field.dataType.simpleString() for field in key.fields)
     if key.is_collated:
@@ -199,11 +195,7 @@ def made_plan(
     found = count_keys(df, hashed, n_buckets, weight=cost, per_key=per_key, named=names, thin=thin)
     counted = "sample" if found.is_sampled else "exact"
     made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
-    packed = (
-        pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
-        if packing is None
-        else packing(found.counts)
-    )
+    packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
     plan = KeyPlan(**plan_of(found.counts, packed, made, capacities, found.names))
     _LOGGER.info(
         "counted %s keys of %s in one job of %.1f s (%s): imbalance %.3f planned, %d keys split",
