@@ -108,7 +108,7 @@ def with_rests(cell: Cell, stream: pa.Table, records: Sequence[Row]) -> list[Row
     The costs are those of the cell. So nothing runs, and the same records give the same constants.
     """
     sizes = tuple(part.num_rows for part in cut(stream, cell.slots))
-    costs, n = Costs(**cell.costs), cell.slots
+    costs, n = Costs(cell.per_record, cell.per_pair), cell.slots
     job = Job(SampledKeys(hash_keys(stream["key"]), sizes), n, n, stream.num_rows, costs)
     rests = {}
     for one in predict(job, chosen_strategies(["cascade-ahead"])):
