@@ -236,7 +236,7 @@ class Sample(NamedTuple):
 
     def keys_of(self, n_records: float) -> float:
         """Return about how many keys so many records have; at least those of the sample."""
-        # Keys come again, so later records have fewer new ones: Heaps' law, by the slope at the end.
+        # Keys come again, so later records have fewer new ones: Heaps' law, by the slope there.
         exponent = min(1.0, self.new_keys / self.keys_per_record)
         more: float = max(1.0, n_records / self.records) ** exponent
         return self.records * self.keys_per_record * more
