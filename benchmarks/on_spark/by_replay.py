@@ -23,12 +23,15 @@ from pyspark.sql import SparkSession
 
 from benchmarks.on_spark.event_logs import logged_session, run, runs_of
 from benchmarks.on_spark.ways import FAMILIES, REBALANCE, Cell, Ways
-from benchmarks.on_spark.ways_tables import PLACE, REPORT, ten_rows
+from benchmarks.on_spark.ways_tables import PLACE, REPORT, constants, left_out, ten_rows
 from benchmarks.records import Row, grouped, read_records, write_records
 from benchmarks.streams import cut, stream_table, write_files
 from benchmarks.turns import in_turns
 from skewless.cli.option import option
+from skewless.diagnosis.costs import Costs, Moving
 from skewless.diagnosis.replay import Replay
+from skewless.diagnosis.ways import WAYS, Job, SampledKeys, chosen_strategies, predict
+from skewless.keys import hash_keys
 
 CELLS = Path(__file__).with_name("cells.toml")
 _ADAPTIVE = "spark.sql.adaptive."
@@ -99,6 +102,21 @@ def _advised(records: Sequence[Row], said: str | None) -> list[Row]:
     return [{**one, "said": said} for one in records]
 
 
+def with_rests(cell: Cell, stream: pa.Table, records: Sequence[Row]) -> list[Row]:
+    """Return the records with what is predicted for their ways, without constants: `rest`.
+
+    The costs are those of the cell. So nothing runs, and the same records give the same constants.
+    """
+    sizes = tuple(part.num_rows for part in cut(stream, cell.slots))
+    costs, n = Costs(cell.per_record, cell.per_pair), cell.slots
+    job = Job(SampledKeys(hash_keys(stream["key"]), sizes), n, n, stream.num_rows, costs)
+    rests = {}
+    for one in predict(job, chosen_strategies(["cascade-ahead"])):
+        _, constant = (WAYS[one.way].moving if one.way else Moving.ROUTED).value
+        rests[one.strategy] = {"rest": round((one.seconds or 0.0) - constant, 4)}
+    return [{**one, **rests.get(one["way"], {})} for one in records]
+
+
 def shuffled_bytes(spark: SparkSession) -> int:
     """Return the bytes that this session has written for shuffles so far."""
     store = spark.sparkContext._jsc.sc().statusStore()
@@ -126,6 +144,9 @@ def main(
     advice: bool = option(
         False, "Ask `hot_keys` again about measured cells, and measure nothing.", "--advice"
     ),
+    refit: bool = option(
+        False, "Predict measured cells again, and fit the constants of advice.", "--constants"
+    ),
 ) -> None:
     """Measure all cells that have no records yet."""
     path = out or REPORT.path
@@ -139,7 +160,8 @@ def main(
     chosen = [
         cell
         for cell in chosen
-        if (place(cell.about) in known) == advice and (not advice or cell.per_record)
+        if (place(cell.about) in known) == (advice or refit)
+        and (not (advice or refit) or cell.per_record)
     ]
     for number, cell in enumerate(chosen, 1):
         title = f"{number}/{len(chosen)} {cell.says}, {cell.stream}, {cell.slots} slots"
@@ -147,20 +169,28 @@ def main(
         if stream is None:
             print(f"{title}: left out, the folder of --data has no such file")
             continue
+        mine = known.get(place(cell.about), [])
         with tempfile.TemporaryDirectory() as folder:
-            if advice:
+            if refit:
+                found = mine
+            elif advice:
                 with session_of(cell, stream, Path(folder)) as (_, (_, said)):
-                    mine = known[place(cell.about)]
-                found = _advised(mine, said)
+                    found = _advised(mine, said)
                 print(f"{title}: {mine[0]['said']} before, now {said}")
             else:
                 found = list(measure(cell, stream, Path(folder), rounds, title))
-        records = [one for one in records if place(one) != place(cell.about)] + found
+        found = with_rests(cell, stream, found) if cell.per_record else found
+        old = [place(one) == place(cell.about) for one in records]
+        first = old.index(True) if True in old else len(records)
+        records = [one for one, is_old in zip(records, old, strict=True) if not is_old]
+        records[first:first] = found
         write_records(path, records)
     if out is None:
         REPORT.write_tables()
     else:
         print(ten_rows(records))
+    if refit:
+        print(constants(records), left_out(records), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ from skewless.metrics import replication_limit
 
 #: What tells a cell from others.
 PLACE = ("says", "stream", "slots", "records")
+#: Ways of ours, by the constant of `skewless.diagnosis.costs` that is fitted to them, and others.
+FITTED = {"JOB_SECONDS": ("plan", "whole-plan"), "STAGE_SECONDS": ("cascade-ahead",)}
+_WITHOUT = ("hash", "round-robin", "salt-8", "local")
+#: Seconds to which constants are rounded.
+_ROUNDED = 0.05
 #: The ways that are columns of the table; `hot_keys` may name another one.
 PARTITIONED = (
     *("hash", "round-robin", "salt-8", "hot-salt-8", "REBALANCE", "local"),
@@ -171,6 +176,56 @@ def summary(records: Sequence[Row]) -> str:
     )
 
 
+def fitted(records: Sequence[Row]) -> dict[str, float]:
+    """Return the constants: what a median job took beyond the rest, and beyond other ways.
+
+    The driver starts a job of any way. So what ways without a constant took beyond their
+    predictions is no part of the constants. More work never takes less than no time.
+    """
+    start = median(_beyond(records, _WITHOUT))
+    more = {name: max(0.0, median(_beyond(records, ways)) - start) for name, ways in FITTED.items()}
+    return {name: round(round(value / _ROUNDED) * _ROUNDED, 2) for name, value in more.items()}
+
+
+def constants(records: Sequence[Row]) -> str:
+    """Return what each constant is by these records, and what ways without one took beyond."""
+    rows = []
+    for name, ways in {**FITTED, "none": _WITHOUT}.items():
+        found = _beyond(records, ways)
+        constant = f"{fitted(records)[name]:.2f}" if name in FITTED else "–"
+        shown = (f"{value:.2f}" for value in (median(found), min(found), max(found)))
+        rows.append([name, ", ".join(ways), constant, len(found), *shown])
+    return markdown("name | ways | constant | times measured | median | least | most", rows, 2)
+
+
+def left_out(records: Sequence[Row]) -> str:
+    """Return how often predictions are right with constants fitted without the judged cell."""
+    found = []
+    for mine in grouped([one for one in records if "rest" in one], *PLACE).values():
+        added = fitted([one for one in records if _place(one) != _place(mine[0])])
+        ways = {way: added[name] for name, ways in FITTED.items() for way in ways}
+        ways["hot-salt-8"] = added["JOB_SECONDS"]  # counted first, too, but by hand
+        best = min(mine, key=lambda one: one["rest"] + ways.get(one["way"], 0.0))["way"]
+        (cell,) = measured([one for one in records if _place(one) == _place(mine[0])])
+        found.append(cell.seconds(best) <= ALIKE * cell.seconds(cell.best))
+    return (
+        "With constants that are fitted without the cell that is judged, the way with the fewest "
+        f"predicted seconds is the fastest, or within {ALIKE - 1:.0%} of it, in {sum(found)} of "
+        f"{len(found)} cells: of the ways that were measured, and with the costs of the cells."
+    )
+
+
+def _place(record: Row) -> list[object]:
+    return [record[name] for name in PLACE]
+
+
+def _beyond(records: Sequence[Row], ways: Sequence[str]) -> list[float]:
+    """Return what each of these ways took in each cell, beyond the rest of the prediction."""
+    known = [one for one in records if "rest" in one and one["way"] in ways]
+    cells = measured(known)
+    return [one.seconds(way) - one.fact(way, "rest") for one in cells for way in one.ways]
+
+
 def _about(one: Measured) -> list[object]:
     says, kind, stream, slots = (one.about[name] for name in ("says", "kind", "stream", "slots"))
     return [says, kind, stream, slots, f"{one.about['records']:,}"]
@@ -195,6 +250,8 @@ REPORT = Report(
         ("README.md", "ways span"): span,
         (BENCHMARKS, "ways"): table,
         (BENCHMARKS, "ways summary"): summary,
+        (BENCHMARKS, "constants"): constants,
+        (BENCHMARKS, "constants left out"): left_out,
         (BENCHMARKS, "forms of aggregate"): _by_way("aggregate", facts={}),
         (BENCHMARKS, "whole keys"): _by_way("merge", facts=_MERGED),
         (BENCHMARKS, "planned balance"): balance,

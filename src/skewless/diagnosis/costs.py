@@ -24,12 +24,12 @@ SORT_SECONDS = 1.0e-6
 ROUTE_SECONDS = 0.8e-6
 #: Seconds per record for counting keys beforehand: a shuffle of counts, in the JVM.
 COUNT_SECONDS = 0.3e-6
-# The next two are rounded, by hand, from what `benchmarks.on_spark.by_replay` took beyond the rest
-# of a prediction, in a session that had run such a job before.
+# What `python -m benchmarks.on_spark.by_replay --full --constants` fits: medians of what jobs took
+# beyond the rest of their predictions, and beyond what other ways took so. Both had run before.
 #: Seconds for a plan, even with few records: a job that counts, and one that sends the table out.
-JOB_SECONDS = 0.8
+JOB_SECONDS = 0.5
 #: Seconds for one more stage of Python tasks, even with few records.
-STAGE_SECONDS = 0.2
+STAGE_SECONDS = 0.05
 #: Times that differ by less than this factor are as good as equal.
 ALIKE = 1.15
 

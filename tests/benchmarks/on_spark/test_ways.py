@@ -18,6 +18,7 @@ from benchmarks.on_spark import by_replay, ways_tables
 from benchmarks.on_spark.ways import FAMILIES, Cell
 from benchmarks.records import PROJECT, read_records
 from benchmarks.streams import N_HOT, stream_table
+from skewless.diagnosis import costs
 
 
 def rows(cell: Cell, said: str | None, **seconds: list[float]) -> list[dict[str, Any]]:
@@ -105,6 +106,46 @@ def test_what_planning_costs_is_a_ratio_on_one_slot_and_on_many():
     assert ways_tables.planned_shuffles(alone).splitlines()[2:] == [
         "| 10 columns | 1,000 | 1.25 | 1.00 |"
     ]
+
+
+def test_the_constants_of_advice_are_those_of_the_records():
+    """If this fails: measure, `by_replay --full --constants`, and write its medians into costs."""
+    records = ways_tables.REPORT.read()
+    assert sum("rest" in one for one in records) >= 100
+    assert {name: getattr(costs, name) for name in ways_tables.FITTED} == ways_tables.fitted(
+        records
+    )
+
+
+def test_constants_are_medians_beyond_other_ways_and_are_judged_on_other_cells():
+    rests = {"hash": 4.0, "plan": 0.5, "cascade-ahead": 0.75}
+    took = {"a": (1.1, 1.0), "b": (1.5, 1.05), "c": (1.3, 9.0)}
+    found = [
+        {**row, "rest": rests[row["way"]]}
+        for name, (plan, ahead) in took.items()
+        for row in rows(
+            *(replace(CELL, says=name), "plan"), hash=[4.1], plan=[plan], cascade_ahead=[ahead]
+        )
+    ]
+    assert ways_tables.fitted(found) == {"JOB_SECONDS": 0.7, "STAGE_SECONDS": 0.2}
+    assert ways_tables.constants(found).splitlines()[2:] == [
+        "| JOB_SECONDS | plan, whole-plan | 0.70 | 3 | 0.80 | 0.60 | 1.00 |",
+        "| STAGE_SECONDS | cascade-ahead | 0.20 | 3 | 0.30 | 0.25 | 8.25 |",
+        "| none | hash, round-robin, salt-8, local | – | 3 | 0.10 | 0.10 | 0.10 |",
+    ]
+    # The others say of "a" and "b" that routing takes 4 s more. Then the plan is named, which is
+    # as good for "a" only. Of "c" they say 0.2 s: routing is named, which took 9 s.
+    assert "in 1 of 3 cells" in ways_tables.left_out(found)
+
+
+def test_what_is_predicted_beforehand_has_no_constant():
+    cell = replace(CELL, per_record=1e-3, slots=4)
+    stream = stream_table(cell.stream, cell.records, 50, 0, None)
+    measured = rows(cell, None, plan=[9.0], local=[1.0], REBALANCE=[3.0])
+    plan, local, rebalanced = by_replay.with_rests(cell, stream, measured)
+    assert local["rest"] == pytest.approx(0.25)
+    assert 0.25 <= plan["rest"] < 0.3 < costs.JOB_SECONDS
+    assert "rest" not in rebalanced
 
 
 @pytest.mark.slow

@@ -143,10 +143,15 @@ def timed(
         (Source(2, 8, 1e6, timed(1e-6)), "local"),  # idle slots, but moving records costs more
         (Source(2, 8, 1e4, timed(1e-6)), "local"),
         (Source(1, 8, 1e6, timed(1e-4)), DEFAULT_STRATEGY),  # idle slots, costly work, a hot key
-        (Source(1, 8, 1e6, timed(1e-4, top=0.01)), "hash"),  # the same, and no key is hot
+        (Source(1, 8, 1e6, timed(1e-4, top=0.001)), "hash"),  # the same, and no key is hot
         (Source(1, 1, 1e6, timed(1e-4)), "local"),  # more workers than slots make no idle slots
         # Every record has a key of its own, and merging costs more than combining.
-        (Source(8, 8, 1e8, timed(1e-6, keys=1.0, top=0.001, merge_s=2e-5)), "hash"),
+        (
+            Source(
+                *(8, 8, 1e8), timed(1e-6, keys=1.0, top=0.001, merge_s=2e-5)._replace(new_keys=1.0)
+            ),
+            "hash",
+        ),
         # The same partial result comes from every partition, and is large.
         (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001, partial_bytes=32_768)), "hash"),
         (Source(8, 8, 1e6, timed(1e-6, keys=0.1, top=0.001)), "local"),
@@ -163,6 +168,43 @@ def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None
     choice = _of_batch(source, workers=8)
     assert choice.strategy == name
     assert choice.form == {"local": "local", "hash": "together", DEFAULT_STRATEGY: "route"}[name]
+
+
+@pytest.mark.parametrize(
+    ("top", "name"),
+    [(0.0005, "hash"), (0.122, DEFAULT_STRATEGY), (0.335, DEFAULT_STRATEGY)],
+    ids=["Zipf 0.0", "Zipf 1.0", "Zipf 1.4"],
+)
+def test_the_task_with_a_hot_key_also_takes_its_records_longer(top: float, name: str) -> None:
+    """The update is cheap, but the busiest of 32 workers reads millions of records."""
+    sample = timed(1e-7, keys=0.1, top=top, partial_bytes=32_768)
+    assert _of_batch(Source(32, 32, 2.4e7, sample), workers=32).strategy == name
+
+
+def test_later_records_have_fewer_new_keys() -> None:
+    sample = timed(1e-7, keys=0.1)  # half as many new keys at the end: as many as the root
+    assert sample.keys_of(100 * sample.records) == pytest.approx(10 * 0.1 * sample.records)
+    assert sample.keys_of(10) == pytest.approx(0.1 * sample.records)
+    unique = sample._replace(keys_per_record=1.0, new_keys=1.0)
+    assert unique.keys_of(1e9) == pytest.approx(1e9)
+    assert sample._replace(new_keys=0.0).keys_of(1e9) == pytest.approx(0.1 * sample.records)
+
+
+def test_a_pause_of_the_driver_is_no_cost(df: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    partials = asked(df, {"s": vector_spread()}).partials
+    inner, calls = Partials.update, []
+
+    def update(self: Partials, table: pa.Table) -> pa.Table:
+        calls.append(table.num_rows)
+        if len(calls) == 4:  # the first time that all records are combined
+            time.sleep(0.03)
+        return inner(self, table)
+
+    monkeypatch.setattr(Partials, "update", update)
+    keys = pa.array(np.arange(1 << 14) % 1_000)
+    sample = sample_of(pa.table([keys, keys], schema=partials.schema), partials)
+    assert calls[3] == 1 << 14
+    assert sample.key_s < 0.03 / 1_000 / 2
 
 
 def test_the_sample_times_the_aggregators_and_counts_keys(

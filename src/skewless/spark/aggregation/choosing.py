@@ -20,7 +20,12 @@ from pyspark.sql import Column
 
 from skewless import registry
 from skewless.aggregations import ApproxDistinct
-from skewless.diagnosis.costs import BYTE_SECONDS, SHUFFLE_SECONDS
+from skewless.diagnosis.costs import (
+    BYTE_SECONDS,
+    ROUTE_SECONDS,
+    SHUFFLE_SECONDS,
+    STAGE_SECONDS,
+)
 from skewless.keys import hash_keys
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import Asked
@@ -43,15 +48,15 @@ _SAMPLED = 1 << 14
 #: Records on which the aggregators are timed: more of them, until it takes long enough.
 _STEPS = (1 << 8, 1 << 11, _SAMPLED)
 _ENOUGH_S = 0.05
-#: Times that the records of one key are combined; the shortest counts.
+#: Times that records are combined, those of one key and others; the shortest counts.
 _TRIES = 5
 #: Partial results on which merging is timed.
 _MERGED = 1 << 8
 #: Bytes of records below which no form saves as much as a sample takes, if no slot is idle.
 _SMALL_BYTES = 1 << 26
-#: Seconds to route a record that has only the columns of an aggregation. Counting the keys of a
-#: plan takes as long, and the jobs of a plan come on top of that.
-_ROUTE_SECONDS = 0.3e-6
+#: Seconds to bring a record to the Python process that combines it, where it is read or after a
+#: shuffle. So much longer, per record, is the task with a hot key.
+_TAKE_SECONDS = 0.4e-6
 _LOGGER = logging.getLogger("skewless")
 
 
@@ -189,16 +194,17 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
     working = max(1, min(workers, source.slots))
     n, parts = source.records, max(1, source.partitions)
     moving = n * SHUFFLE_SECONDS / reading
-    updating = n * sample.update_s
+    updating = n * (_TAKE_SECONDS + sample.update_s)
     # A key has a state in every partition where it is read, or in the one that it is sent to.
     partial_results = min(parts * sample.keys_of(n / parts), max(n, sample.records))
     moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
     merging = partial_results * (moved / reading + sample.merge_s / working)
     states = sample.keys_of(n) * sample.key_s / working
-    routing = n * _ROUTE_SECONDS / reading  # it splits few keys, and only these are merged
+    routing = STAGE_SECONDS + n * ROUTE_SECONDS / reading  # it splits few keys, and merges these
+    of_busiest = sample.top_share + (1.0 - sample.top_share) / working
     return {
         LOCAL: (updating + partial_results * sample.key_s) / reading + merging,
-        "hash": moving + updating * max(1 / working, sample.top_share) + states,
+        "hash": moving + updating * of_busiest + states,
         DEFAULT_STRATEGY: routing + moving + updating / working + states,
     }
 
@@ -230,9 +236,10 @@ class Sample(NamedTuple):
 
     def keys_of(self, n_records: float) -> float:
         """Return about how many keys so many records have; at least those of the sample."""
-        # Keys come again, so later records have fewer new ones.
-        later = max(0.0, n_records - self.records)
-        return self.records * self.keys_per_record + later * self.new_keys
+        # Keys come again, so later records have fewer new ones: Heaps' law, by the slope there.
+        exponent = min(1.0, self.new_keys / self.keys_per_record)
+        more: float = max(1.0, n_records / self.records) ** exponent
+        return self.records * self.keys_per_record * more
 
 
 @dataclass(frozen=True)
@@ -317,9 +324,11 @@ def sample_of(table: pa.Table, partials: Partials) -> Sample:
     n_same = min(part.num_rows, _STEPS[1])
     same = table.take(np.resize(of_heaviest, n_same))
     update_s = seconds / part.num_rows
-    for _ in range(_TRIES):  # each record has this cost, so a pause of the driver must not count
+    for _ in range(_TRIES):  # a pause of the driver is no cost of a record or of a state
+        if seconds < _ENOUGH_S:
+            seconds = min(seconds, timed(part)[0])
         alone, _ = timed(same)
-        update_s = min(update_s, alone / n_same)
+        update_s = min(update_s, seconds / part.num_rows, alone / n_same)
         if alone >= _ENOUGH_S:
             break
     some = partial.slice(0, _MERGED)
