@@ -86,52 +86,34 @@ def in_order(*columns: NDArray[Any]) -> Ints:
     n_rows = columns[0].size
     if n_rows < _FEW_ROWS:
         return np.lexsort(columns[::-1])
-    if _are_in_order(columns):
-        return np.arange(n_rows)
     # numpy sorts words several times as fast as it sorts stably: here values and their row.
-    row_bits = n_rows.bit_length()
-    rows_only = np.uint64((1 << row_bits) - 1)
-    words, places = np.zeros(n_rows, np.uint64), np.arange(n_rows, dtype=np.uint64)
-    lows = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low for column, low in zip(columns, lows, strict=True)]
-    numbers = [
-        column.astype(np.uint64) - np.uint64(low % (1 << _WORD_BITS))
-        for column, low in zip(columns, lows, strict=True)
-    ]
-    if sum(span.bit_length() for span in spans) + row_bits <= _WORD_BITS:
-        for number, span in zip(numbers, spans, strict=True):
-            words <<= np.uint64(span.bit_length())
-            words |= number
-        words = words << np.uint64(row_bits) | places
-        words.sort()
-        rows: Ints = (words & rows_only).view(np.int64)
-        return rows
-    if spans[0].bit_length() + row_bits > _WORD_BITS:
+    numbers = [column.astype(np.uint64) - column.min().astype(np.uint64) for column in columns]
+    bits, row_bits = [int(one.max()).bit_length() for one in numbers], n_rows.bit_length()
+    words = numbers[0]
+    if sum(bits) + row_bits <= _WORD_BITS:
+        for number, width in zip(numbers[1:], bits[1:], strict=True):
+            words = words << np.uint64(width) | number
+        return _rows_of(words << np.uint64(row_bits), row_bits)
+    if bits[0] + row_bits > _WORD_BITS:
         # Hashes that differ do so in their upper bits, but for one sort in very many.
-        words = numbers[0] & ~rows_only | places
-        words.sort()
-        rows = (words & rows_only).view(np.int64)
-        found = numbers[0][rows]
+        rows = _rows_of(words, row_bits)
+        found = words[rows]
         if (found[1:] >= found[:-1]).all():
-            if len(columns) == 1:
-                return rows
             codes = np.cumsum(np.append(False, found[1:] != found[:-1]))
-            return rows[in_order(codes, *(column[rows] for column in columns[1:]))]
-    names = [str(number) for number in range(len(columns))]
-    keys: Any = [(name, "ascending") for name in names]
-    table = pa.table([pa.array(column) for column in columns], names=names)
-    rows = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
+            others = [column[rows] for column in columns[1:]]
+            return rows[in_order(codes, *others)] if others else rows
+    table = pa.table({str(number): column for number, column in enumerate(columns)})
+    keys: Any = [(name, "ascending") for name in table.column_names]
+    return np.asarray(pc.sort_indices(table, sort_keys=keys)).astype(np.int64)
+
+
+def _rows_of(words: NDArray[np.uint64], row_bits: int) -> Ints:
+    """Return the rows in the order of their words, whose last bits give way to the row."""
+    rows_only = np.uint64((1 << row_bits) - 1)
+    both = words & ~rows_only | np.arange(words.size, dtype=np.uint64)
+    both.sort()
+    rows: Ints = (both & rows_only).view(np.int64)
     return rows
-
-
-def _are_in_order(columns: tuple[NDArray[Any], ...]) -> bool:
-    """Return whether rows ascend by the first column, among equal ones by the next, and so on."""
-    alike = np.ones(columns[0].size - 1, np.bool_)
-    for column in columns:
-        if (alike & (column[1:] < column[:-1])).any():
-            return False
-        alike &= column[1:] == column[:-1]
-    return True
 
 
 def lists(values: Any, codes: Ints, n_groups: int) -> Any:
