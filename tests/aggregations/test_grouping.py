@@ -156,6 +156,13 @@ def test_rows_are_in_the_order_of_a_stable_sort(n_rows: int, n_bits: tuple[int, 
     assert in_order(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
 
 
+@pytest.mark.parametrize("others", [(), (np.arange(4_000) % 7,)])
+def test_words_whose_upper_bits_are_the_same_are_in_order(others: tuple[Any, ...]) -> None:
+    """The row takes the place of the lower bits of a wide word."""
+    words = np.tile(np.array([3, 1, 2, 1 << 63], np.uint64), 1_000)
+    assert in_order(words, *others).tolist() == np.lexsort((*others[::-1], words)).tolist()
+
+
 def test_the_least_and_the_largest_number_are_in_order() -> None:
     ends = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min, 0, -1] * 500)
     flags = np.arange(ends.size) % 2 == 0

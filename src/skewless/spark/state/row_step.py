@@ -36,6 +36,7 @@ def rows_worked(
     ended, gone, spent = _ended(work, due, now, batch)
     results, written = [ended], [layout.empty()]
     counts, costs = np.diff(group.starts), np.empty(0)
+    codes = np.repeat(np.arange(n_keys), counts)
     amount = counts
     if n_keys:
         tables = [*held.tables, gone]
@@ -63,7 +64,7 @@ def rows_worked(
         n_bytes=int(sizes.sum()) - int(weight(layout, due).sum()),
         hashes=group.hashes,
         keys=group.keys,
-        n_second=_of_second_stream(work, group),
+        n_second=np.bincount(codes[work.are_second(group.records)], minlength=n_keys),
         sizes=held.sizes(group.hashes, group.keys) + _by_hash(group, new, sizes),
     )
 
@@ -87,13 +88,6 @@ def _ended(
         until = state_tables.later(items.flatten()[0].to_numpy(), span)
         parts.append(table_of_items(layout, hashes[owners], own, number, items, ids, until))
     return results, layout.newest(parts), seconds
-
-
-def _of_second_stream(work: Work, group: Grouped) -> Ints:
-    """Return for each key its records of the second stream."""
-    flags = work.are_second(group.records)
-    codes = np.repeat(np.arange(group.hashes.size), np.diff(group.starts))
-    return np.bincount(codes[flags], minlength=group.hashes.size)
 
 
 def _spans(work: Work, group: Grouped) -> list[Span]:

@@ -12,6 +12,8 @@ from skewless.spark import KeyProcessor, Processor
 from skewless.spark.state.grouping import received
 from skewless.spark.state.versions import column_room, version_files
 from skewless.spark.state.versions.column_room import require_room
+from skewless.spark.state.versions.held_state import row_bytes
+from skewless.spark.state.versions.state_tables import same
 from skewless.spark.state.versions.version_files import KeptFiles
 from spark.state.chains import SCHEMA, chain, chained, in_order, records
 from spark.state.without_spark import Query
@@ -94,6 +96,14 @@ def test_fetched_files_are_kept_up_to_their_bytes(monkeypatch: pytest.MonkeyPatc
     assert kept.n_bytes > 0
 
 
+def test_the_file_that_was_read_first_makes_room() -> None:
+    kept: KeptFiles[str] = KeptFiles(10)
+    assert [kept.get(name, lambda: ("x", 6)) for name in "ab"] == ["x", "x"]
+    assert kept.n_bytes == 6
+    assert kept.get("b", lambda: ("y", 6)) == "x"
+    assert kept.get("a", lambda: ("y", 6)) == "y"
+
+
 def test_a_file_larger_than_all_that_is_kept_is_read_each_time() -> None:
     kept: KeptFiles[str] = KeptFiles(10)
     assert kept.get("small", lambda: ("a", 4)) == "a"
@@ -102,3 +112,13 @@ def test_a_file_larger_than_all_that_is_kept_is_read_each_time() -> None:
     assert kept.get("small", lambda: ("d", 4)) == "a"
     kept.clear()
     assert kept.get("small", lambda: ("d", 4)) == "d"
+
+
+def test_rows_have_the_bytes_of_their_values() -> None:
+    assert row_bytes([pa.array(["abc", None]), pa.array([1, 2])]).tolist() == [15, 12]
+
+
+def test_keys_are_the_same_by_their_values_and_by_their_nulls() -> None:
+    assert same([pa.array(["x", None, "y"])], [pa.array(["x", None, None])]).tolist() == [
+        *(True, True, False)
+    ]

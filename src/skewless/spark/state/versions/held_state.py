@@ -186,11 +186,7 @@ _OFFSET = 4
 
 
 def row_bytes(columns: Sequence[Any]) -> Ints:
-    """Return the bytes of each row over all columns.
-
-    >>> row_bytes([pa.array(["abc", None]), pa.array([1, 2])]).tolist()
-    [15, 12]
-    """
+    """Return the bytes of each row over all columns."""
     total = np.zeros(len(columns[0]) if columns else 0, np.int64)
     for column in columns:
         total += _bytes(plain(column))

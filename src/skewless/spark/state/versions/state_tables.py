@@ -108,9 +108,13 @@ class StateLayout:
         """The type of a state as one value."""
         return pa.struct([pa.field(f.name, f.type) for f in self.state])
 
+    @cached_property
+    def _empty(self) -> pa.Table:
+        return self.schema.empty_table()
+
     def empty(self) -> pa.Table:
         """Return a table without rows."""
-        return self.schema.empty_table()
+        return self._empty
 
     def fitted(self, table: pa.Table) -> pa.Table:
         """Return a table with all fields of this layout, which may be renamed or wider now.
@@ -327,11 +331,7 @@ def every_row(first: Ints, end: Ints) -> Ints:
 
 
 def same(a: Sequence[Any], b: Sequence[Any]) -> Flags:
-    """Return for each row whether the key columns `a` and `b` hold the same key.
-
-    >>> same([pa.array(["x", None, "y"])], [pa.array(["x", None, None])]).tolist()
-    [True, True, False]
-    """
+    """Return for each row whether `a` and `b` hold the same key; a null equals a null."""
     found = np.ones(len(a[0]), np.bool_)
     for one, other in zip(a, b, strict=True):
         found &= _equal(one, other)
@@ -344,9 +344,9 @@ def _equal(a: Any, b: Any) -> Flags:
         codes = group([pa.concat_arrays([a, b])]).codes
         same_codes: Flags = codes[: len(a)] == codes[len(a) :]
         return same_codes
-    equal = pc.equal(a, b).fill_null(False)
+    equal = pc.equal(a, b)
     if a.null_count or b.null_count:
-        equal = pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
+        equal = pc.or_(equal.fill_null(False), pc.and_(pc.is_null(a), pc.is_null(b)))
     flags: Flags = equal.to_numpy(zero_copy_only=False)
     return flags
 

@@ -53,14 +53,7 @@ _FETCHED_BYTES = 256 << 20
 
 
 class KeptFiles(Generic[T]):
-    """A cache that is bounded by bytes; a file larger than the bound is not kept.
-
-    >>> kept = KeptFiles(most_bytes=10)
-    >>> kept.get("a", lambda: ("A", 6)), kept.get("b", lambda: ("B", 6))
-    ('A', 'B')
-    >>> kept.n_bytes  # "a" had to go
-    6
-    """
+    """A cache that is bounded by bytes; a file larger than the bound is not kept."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
