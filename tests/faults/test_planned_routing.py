@@ -1,4 +1,4 @@
-"""A batch that was planned first: retried tasks and lost executors lose and repeat no record.
+"""A batch or a join that was planned first: retried tasks and lost executors change no record.
 
 The session is plain Spark's, without `configure`, and without the checksums of Spark 4.3: nothing
 but equal decisions can save the results.
@@ -51,8 +51,10 @@ def test_a_lost_shuffle_and_a_failed_task_change_nothing(records: Path, tmp_path
         assert_complete(tmp_path / "shuffle" / case, records)
     # This loss harms whoever decides differently, so the test can fail.
     assert rows(tmp_path / "shuffle" / "dice" / "out") != rows(records)
-    run(tmp_path / "task", records, [["scan", "raise"]], "local[2,4]", {})
-    assert_complete(tmp_path / "task" / "scan", records)
+    cases = [["scan", "raise"], ["joined", "raise"]]
+    run(tmp_path / "task", records, cases, "local[2,4]", {})
+    for case in ("scan", "joined"):
+        assert_complete(tmp_path / "task" / case, records)
 
 
 def test_a_lost_executor_and_speculation_change_nothing(records: Path, tmp_path: Path) -> None:
@@ -64,8 +66,9 @@ def test_a_lost_executor_and_speculation_change_nothing(records: Path, tmp_path:
         "spark.speculation.minTaskRuntime": "100ms",
     }
     settings = {name: value for name, value in EXECUTORS.items() if name not in DAEMON}
-    cases = [["scan", "kill_executor"], ["shuffled", "kill_executor"]]
+    names = ("scan", "shuffled", "joined")
+    cases = [[name, "kill_executor"] for name in names]
     with Cluster(tmp_path / "cluster") as cluster:
         run(tmp_path / "jobs", records, cases, cluster.master, settings | speculation)
-    for case in ("scan", "shuffled"):
+    for case in names:
         assert_complete(tmp_path / "jobs" / case, records)

@@ -1,4 +1,4 @@
-"""A batch that is planned first, on a session that skewless has not configured, and its faults.
+"""A batch, or a join, that is planned first, on a session that is not configured, and its faults.
 
 Started as a process of its own with the path of a JSON file: see `test_planned_routing`.
 """
@@ -15,10 +15,10 @@ WORKERS = 8
 
 
 def routed(case: str, df: Any) -> Any:
-    """Return the records with their worker: of a scan, after a shuffle, or by dice."""
+    """Return the records with their worker: of a scan, after a shuffle, of a join, or by dice."""
     from pyspark.sql import functions as F
 
-    from skewless.spark import plan_keys, route
+    from skewless.spark import join, plan_join, plan_keys, route
 
     if case == "scan":
         return route(df, "k", workers=WORKERS, seed=1)
@@ -26,6 +26,15 @@ def routed(case: str, df: Any) -> Any:
         plan = plan_keys(df, "k", WORKERS, seed=1)
         assert plan.split
         return route(df.repartition(4, "v").select("k", "v", "ts"), "k", plan=plan)
+    if case == "joined":
+        df.sparkSession.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+        # Each record has one match, or none if its key is null: it must be there once.
+        left = df.repartition(4, "v").select("k", "v", "ts")
+        right = df.select("k").distinct()
+        plan = plan_join(left, right, "k", how="left", workers=WORKERS, seed=1)
+        assert any(len(key.workers) > 1 for key in plan.keys), plan
+        joined = join(left, right, "k", how="left", plan=plan)
+        return joined.withColumn("worker", F.spark_partition_id())
     import random
 
     dice = F.udf(lambda: random.randrange(WORKERS), "int").asNondeterministic()

@@ -27,8 +27,8 @@ _POSITION_BITS = 33
 _MOST_SPAN = 40
 #: At each step, rows are thinned by 2 to the power of this.
 _THINNING = 4
-#: `max_by` returns the first k since this version of Spark.
-_HAS_TOP_K = "4.2"
+#: `max_by` returns the first k in all versions of Spark but these.
+_WITHOUT_TOP_K = "4.1."
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
 _PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
@@ -141,7 +141,7 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     """Return the sum, the number of keys and the k heaviest keys of each bucket."""
     row = f"struct({', '.join(columns)})"
     # Among keys of equal load the hash decides, so that the plan is the same every time.
-    if counts.sparkSession.version >= _HAS_TOP_K:
+    if not counts.sparkSession.version.startswith(_WITHOUT_TOP_K):
         top = f"max_by({row}, struct({_LOAD}, {_HASH}), {k})"
         aggregates = [f"sum({_LOAD})", "count(1)", top, f"max({LEVEL})"]
     else:
