@@ -111,7 +111,7 @@ def test_spark_without_a_top_k_counts_the_same(
     skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
-    monkeypatch.setattr(counting, "_HAS_TOP_K", "99")
+    monkeypatch.setattr(counting, "_WITHOUT_TOP_K", "")
     assert plan_keys(skewed, "k", WORKERS, seed=SEED) == plan
 
 
