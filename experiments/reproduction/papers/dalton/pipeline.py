@@ -218,7 +218,14 @@ class Pipeline:
             if by_batch and hasattr(strategy, "begin"):
                 for state in states:
                     strategy.begin(state, -(-self.slide // self.n_sources))
-            _route(strategy, states, keys, out, begin, min(begin + step, keys.size))
+            for source, state in enumerate(states):
+                # Record i belongs to source i mod n.
+                first = begin + (source - begin) % self.n_sources
+                own = slice(first, min(begin + step, keys.size), self.n_sources)
+                records = Records(np.ascontiguousarray(keys[own]), None)
+                chosen = np.full(records.keys.size, -1, np.int32)
+                decide(strategy, records, state, chosen)
+                out[own] = chosen
             if self.sync and begin + step >= next_exchange:
                 states = merge_and_fork(strategy, states)
                 next_exchange += self.sync
@@ -266,19 +273,6 @@ class Pipeline:
 def _rate(records: int, seconds: Floats) -> float:
     """Return records per second; a number too large to be a limit if there is nothing to do."""
     return float(records / max(float(seconds.mean()), 1e-12))
-
-
-def _route(
-    strategy: AnyStrategy, states: list[Any], keys: Keys, out: Workers, begin: int, end: int
-) -> None:
-    """Let each source route its records of this stretch: record i belongs to source i mod n."""
-    n_sources = len(states)
-    for source, state in enumerate(states):
-        own = slice(begin + (source - begin) % n_sources, end, n_sources)
-        records = Records(np.ascontiguousarray(keys[own]), None)
-        chosen = np.full(records.keys.size, -1, np.int32)
-        decide(strategy, records, state, chosen)
-        out[own] = chosen
 
 
 @lru_cache(maxsize=4)
