@@ -91,13 +91,6 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         yield row | took | found
 
 
-def _advised(records: Sequence[Row], said: str | None) -> list[Row]:
-    """Return the records of a cell with this advice; none if the way that it names has no time."""
-    if said not in {one["way"] for one in records}:
-        return []  # it is to be measured again
-    return [{**one, "said": said} for one in records]
-
-
 def with_rests(cell: Cell, stream: pa.Table, records: Sequence[Row]) -> list[Row]:
     """Return the records with what is predicted for their ways, without constants: `rest`.
 
@@ -168,7 +161,9 @@ def main(
                 found = mine
             elif advice:
                 with session_of(cell, stream, Path(folder)) as (_, (_, said)):
-                    found = _advised(mine, said)
+                    # None if the way that it names has no time: it is to be measured again.
+                    is_known = said in {one["way"] for one in mine}
+                    found = [{**one, "said": said} for one in mine if is_known]
                 print(f"{title}: {mine[0]['said']} before, now {said}")
             else:
                 found = list(measure(cell, stream, Path(folder), rounds, title))

@@ -99,8 +99,7 @@ def spark_processor() -> Any:
 def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     """Return each way to run over a stream, with a folder for its ledger."""
 
-    def ours(call: Callable[..., DataFrame], *, closes: bool = False) -> Any:
-        extra = {"closes_without_data": True} if closes else {}
+    def ours(call: Callable[..., DataFrame], **extra: Any) -> Any:
         return lambda df, folder: call(df, workers=workers, ledger=str(folder / "ledger"), **extra)
 
     def joined(df: DataFrame, **placement: Any) -> DataFrame:
@@ -116,7 +115,7 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     found |= {f"Spark's {name}": way for name, way in sparks_own().items()}
     for name, call in timed.items():
         found[name] = ours(call)
-        found[name + CLOSING] = ours(call, closes=True)
+        found[name + CLOSING] = ours(call, closes_without_data=True)
     found["top_n"] = ours(lambda df, **p: top_n(df, "k", "v", 3, **p))
     found[BY_KEY] = ours(lambda df, **p: process(df, "k", TotalsOfKey(), **p))
     found[SPARKS_STATE] = lambda df, _: df.groupBy("k").transformWithState(
