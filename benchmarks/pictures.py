@@ -36,19 +36,8 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 9.0,
     "axes.edgecolor": "#555555",
 }
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write an SVG file that changes only when the picture does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Neither date nor version.
-    figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-
-
 BASELINE = "hash"
 WINDOW = 10_000
-
-
 #: By family: what is said about it, a stream, and a number of workers. Strategies that move keys
 #: cannot help a key that is heavier than a worker's share, so they get a stream without one.
 SETTINGS = {
@@ -110,7 +99,9 @@ def strategy_picture(record: Row, path: Path) -> None:
         bars.set_xlabel("workers, heaviest first")
         bars.set_ylabel("load, 1 = fair share")
         bars.set_xticks([])
-        save(figure, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Neither date nor version: the file changes only when the picture does.
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def _bars(loads: list[float]) -> tuple[range, list[float]]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 Row = dict[str, Any]
@@ -107,25 +106,12 @@ def grouped(records: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
     return found
 
 
-def seconds(record: Row) -> float:
-    """Return the seconds of a record."""
-    return float(record["seconds"])
-
-
 def ratios(
-    ours: Iterable[Row],
-    theirs: Iterable[Row],
-    value: Callable[[Row], float] = seconds,
-    within: str = "turn",
+    ours: Iterable[Row], theirs: Iterable[Row], value: Callable[[Row], float], within: str
 ) -> list[float]:
     """Return ours to theirs, for each turn that both have: what slows one down slows both down."""
     base = {record[within]: value(record) for record in theirs}
     return [value(record) / base[record[within]] for record in ours if record[within] in base]
-
-
-def times(found: Sequence[float]) -> str:
-    """Return the median of ratios as a cell of a table."""
-    return f"{median(found):.2f}"
 
 
 def range_of(found: Sequence[float]) -> str:

@@ -36,9 +36,8 @@ class Jar(NamedTuple):
     @property
     def here(self) -> bool:
         """Whether the file is there, and is the one meant."""
-        if not self.path.is_file():
-            return False
-        return hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
+        path = self.path
+        return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
 
 
 def read_list(name: str) -> list[Jar]:

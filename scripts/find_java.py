@@ -25,9 +25,7 @@ def _run(*command: str) -> bool:
     """Run a command with its output on standard error; return whether it succeeded."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
-        return (
-            subprocess.run(command, stdout=sys.stderr, env=environment, check=False).returncode == 0
-        )
+        return subprocess.call(command, stdout=sys.stderr, env=environment) == 0
     except OSError:
         return False
 

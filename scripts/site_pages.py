@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,8 @@ def on_files(files: Any, config: Any) -> Any:
     markdown = {page.src_uri: page.content_string for page in files if page.src_uri.endswith(".md")}
     markdown |= {uri: _read(name) for uri, name in origins.items()}
     for uri, text in list(markdown.items()):
-        for target in links(text):
-            name = in_project(uri, target)
+        for match in CODE_OR_LINK.finditer(text):
+            name = in_project(uri, match["target"])
             if name is not None and (source := page_of(name)).startswith("source/"):
                 origins[source] = name
     for uri, name in origins.items():
@@ -55,7 +54,7 @@ def with_links_of_the_site(markdown: str, uri: str) -> str:
 
     def changed(match: re.Match[str]) -> str:
         target = match["target"]
-        name = None if target is None else in_project(uri, target)
+        name = in_project(uri, target)
         if name is None:
             return match[0]
         _, _, anchor = target.partition("#")
@@ -65,16 +64,9 @@ def with_links_of_the_site(markdown: str, uri: str) -> str:
     return CODE_OR_LINK.sub(changed, markdown)
 
 
-def links(markdown: str) -> Iterator[str]:
-    """Yield what the links of a text lead to."""
-    for match in CODE_OR_LINK.finditer(markdown):
-        if match["target"] is not None:
-            yield match["target"]
-
-
-def in_project(uri: str, target: str) -> str | None:
-    """Return the file of the project that a link of a page means; None for any other link."""
-    path = target.partition("#")[0]
+def in_project(uri: str, target: str | None) -> str | None:
+    """Return the file of the project that a link of a page means; None for code and other links."""
+    path = (target or "").partition("#")[0]
     if not path or re.match(r"[a-z]+:", path):
         return None
     origins = {page: name for name, page in PAGES.items()}

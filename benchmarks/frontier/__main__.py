@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from rich.progress import track
 
-from benchmarks.frontier.cells import cell_of, cells, in_order, measure, traces_in
+from benchmarks.frontier.cells import cell_of, cells, in_order, measure
 from benchmarks.frontier.tables import REPORT
 from benchmarks.records import write_records
 from skewless import registry
@@ -23,7 +23,7 @@ def main(
 ) -> None:
     """Measure what has no record yet, then write the page."""
     names = only.split(",") if only else registry.names()
-    todo = cells(names, traces_in(data) if data else ())
+    todo = cells(names, sorted(path.stem for path in data.glob("*.parquet")) if data else ())
     if data is None:
         print("no --data: the traces keep the records that they have")
     kept = [r for r in REPORT.read() if not again or cell_of(r) not in todo]

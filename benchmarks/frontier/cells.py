@@ -91,11 +91,6 @@ def cells(names: Sequence[str], traces: Sequence[str] = ()) -> list[Cell]:
     )
 
 
-def traces_in(data: Path) -> list[str]:
-    """Return the names of the traces in a folder: Parquet files with a column `key`."""
-    return sorted(path.stem for path in data.glob("*.parquet"))
-
-
 def _all(names: Sequence[str], traces: Sequence[str]) -> Iterator[Cell]:
     for z in (*HIGH_SKEW, *LOW_SKEW):
         for n in GRID_WORKERS:

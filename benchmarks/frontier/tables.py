@@ -33,13 +33,11 @@ def front(records: Sequence[Row]) -> list[Row]:
     return sorted(best, key=balance_and_replicas)
 
 
-def by_cell(
-    records: Iterable[Row], groups: Sequence[str] = ("grid", "real")
-) -> dict[str, list[Row]]:
+def by_cell(records: Iterable[Row]) -> dict[str, list[Row]]:
     """Return the records by the title of their cell, where all strategies have the same seed."""
     found: dict[str, list[Row]] = {}
     for record in in_order(records):
-        if record["group"] in groups and record["seed"] == SEED:
+        if record["group"] in ("grid", "real") and record["seed"] == SEED:
             found.setdefault(title(record), []).append(record)
     return found
 
@@ -97,7 +95,7 @@ def low_skew_table(records: Sequence[Row]) -> str:
     """Return cascade under low skew, and the replicas of others that reach its imbalance."""
     rows = []
     n_met = 0
-    for _, own, cell in _beside_cascade(records, ["grid"]):
+    for _, own, cell in _beside_cascade(_of_group(records, "grid")):
         if own["z"] not in LOW_SKEW:
             continue
         reach = [r for r in cell if r is not own and r["imbalance"] <= own["imbalance"]]
@@ -202,11 +200,9 @@ def rivals_table(records: Sequence[Row]) -> str:
     return markdown(f"strategy | {ours} | {theirs}", rows)
 
 
-def _beside_cascade(
-    records: Sequence[Row], groups: Sequence[str] = ("grid", "real")
-) -> Iterator[tuple[str, Row, list[Row]]]:
+def _beside_cascade(records: Sequence[Row]) -> Iterator[tuple[str, Row, list[Row]]]:
     """Yield the cells that have a record of cascade: their title, that record, and all records."""
-    for title, cell in by_cell(records, groups).items():
+    for title, cell in by_cell(records).items():
         for own in [r for r in cell if r["strategy"] == "cascade"][:1]:
             yield title, own, cell
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.on_spark.event_logs import logged_session, run, runs_of
 from benchmarks.on_spark.ways import FAMILIES, REBALANCE, Cell, Ways
-from benchmarks.on_spark.ways_tables import PLACE, REPORT, constants, left_out, ten_rows
+from benchmarks.on_spark.ways_tables import PLACE, REPORT, constants, left_out, place, ten_rows
 from benchmarks.records import Row, grouped, read_records, write_records
 from benchmarks.streams import cut, stream_table, write_files
 from benchmarks.turns import in_turns
@@ -33,13 +34,13 @@ from skewless.diagnosis.replay import Replay
 from skewless.diagnosis.ways import WAYS, Job, SampledKeys, chosen_strategies, predict
 from skewless.keys import hash_keys
 
-CELLS = Path(__file__).with_name("cells.toml")
 _ADAPTIVE = "spark.sql.adaptive."
 
 
-def cells(path: Path = CELLS) -> Iterator[Cell]:
-    """Yield all cells of the file, one for each stream and number of slots."""
-    for one in tomllib.loads(path.read_text(encoding="utf-8"))["cell"]:
+def cells() -> Iterator[Cell]:
+    """Yield all cells of `cells.toml`, one for each stream and number of slots."""
+    listed = Path(__file__).with_name("cells.toml").read_text(encoding="utf-8")
+    for one in tomllib.loads(listed)["cell"]:
         streams, slots = one.pop("streams"), one.pop("slots")
         yield from (Cell(stream=stream, slots=n, **one) for stream in streams for n in slots)
 
@@ -78,28 +79,16 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
                 found["begin"] = begin
             if found.pop("result") != expected:
                 raise RuntimeError(f"{cell.says}: {name} has another result than {first}")
-    for place, application in runs_of(folder / "log").items():
-        turn, _, way = place.partition(" ")
+    for name, application in runs_of(folder / "log").items():
+        turn, _, way = name.partition(" ")
         if int(turn) < 0:
             continue
-        replay, found = Replay(application), facts[place]
+        replay, found = Replay(application), facts[name]
         # The log begins with the first job, and what the driver did before it belongs to the run.
         ahead = application.jobs[0].submitted / 1e3 - found.pop("begin")
         row = {**cell.about, "way": way, "round": int(turn), "said": said}
         took = {"seconds": ahead + replay.run(cell.slots).seconds, "alone": ahead + replay.measured}
         yield row | took | found
-
-
-def place(row: Row) -> tuple[object, ...]:
-    """Tell the cell of a record from others."""
-    return tuple(row[name] for name in PLACE)
-
-
-def _advised(records: Sequence[Row], said: str | None) -> list[Row]:
-    """Return the records of a cell with this advice; none if the way that it names has no time."""
-    if said not in {one["way"] for one in records}:
-        return []  # it is to be measured again
-    return [{**one, "said": said} for one in records]
 
 
 def with_rests(cell: Cell, stream: pa.Table, records: Sequence[Row]) -> list[Row]:
@@ -157,12 +146,9 @@ def main(
     records = [one for one in records if place(one) in listed]
     chosen = [cell for cell in chosen if (full or not cell.full) and only in str(cell.about)]
     known = grouped(records, *PLACE)
-    chosen = [
-        cell
-        for cell in chosen
-        if (place(cell.about) in known) == (advice or refit)
-        and (not (advice or refit) or cell.per_record)
-    ]
+    again = advice or refit
+    chosen = [cell for cell in chosen if (place(cell.about) in known) == again]
+    chosen = [cell for cell in chosen if cell.per_record or not again]
     for number, cell in enumerate(chosen, 1):
         title = f"{number}/{len(chosen)} {cell.says}, {cell.stream}, {cell.slots} slots"
         stream = stream_table(cell.stream, cell.records, cell.n_keys, cell.columns, data)
@@ -175,15 +161,14 @@ def main(
                 found = mine
             elif advice:
                 with session_of(cell, stream, Path(folder)) as (_, (_, said)):
-                    found = _advised(mine, said)
+                    # None if the way that it names has no time: it is to be measured again.
+                    is_known = said in {one["way"] for one in mine}
+                    found = [{**one, "said": said} for one in mine if is_known]
                 print(f"{title}: {mine[0]['said']} before, now {said}")
             else:
                 found = list(measure(cell, stream, Path(folder), rounds, title))
-        found = with_rests(cell, stream, found) if cell.per_record else found
-        old = [place(one) == place(cell.about) for one in records]
-        first = old.index(True) if True in old else len(records)
-        records = [one for one, is_old in zip(records, old, strict=True) if not is_old]
-        records[first:first] = found
+        known[place(cell.about)] = with_rests(cell, stream, found) if cell.per_record else found
+        records = list(chain.from_iterable(known.values()))
         write_records(path, records)
     if out is None:
         REPORT.write_tables()

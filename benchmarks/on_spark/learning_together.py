@@ -103,8 +103,7 @@ def measure(names: Sequence[str], stream: Zipf | None = None) -> Iterator[Row]:
         strategy = registry.make(name)
         keys = stream or stream_of(name)
         for variant, setting in settings_of(name).items() if name in MOVING else ways.items():
-            merging = variant != "alone"
-            yield _by_micro_batch(strategy, variant, keys, *setting, merging=merging)
+            yield _by_micro_batch(strategy, variant, keys, setting)
         if isinstance(strategy, Merges) and strategy.traits.decides == "record":
             yield _with_delay(strategy, keys)
 
@@ -154,17 +153,9 @@ def micro_batches(
         number += 1
 
 
-def _by_micro_batch(
-    strategy: Any,
-    variant: str,
-    stream: Zipf,
-    in_turn: Sequence[int],
-    n_workers: int = N_WORKERS,
-    changes: Mapping[int, int] = MappingProxyType({}),
-    *,
-    merging: bool = True,
-) -> Row:
-    sources = MicroBatches(strategy, n_workers, SEED, merging=merging)
+def _by_micro_batch(strategy: Any, variant: str, stream: Zipf, setting: Setting) -> Row:
+    in_turn, n_workers, changes = setting
+    sources = MicroBatches(strategy, n_workers, SEED, merging=variant != "alone")
     keys, workers, batches = [], [], []
     for number, batch in enumerate(micro_batches(stream, in_turn)):
         if number in changes:
@@ -242,11 +233,12 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
 def measure_on_spark(spark: SparkSession, root: Path, names: Sequence[str]) -> Iterator[Row]:
     """Yield a raw record per strategy and setting: a file per source, and a ledger."""
     for variant, name in product(BOTH, names):
-        in_turn, n_workers, changes = settings_of(name)[variant]
+        setting = settings_of(name)[variant]
+        in_turn, n_workers, changes = setting
         folder = root / f"{list(BOTH).index(variant)} of {stream_of(name).n_records}"
         if not folder.exists():
             write_files(folder, _files(stream_of(name), in_turn))
-        seconds, found = timed(_on_spark, spark, folder, root / name, name, n_workers, changes)
+        seconds, found = timed(_on_spark, spark, folder, root / name, name, setting)
         shutil.rmtree(root / name)
         batches = found.number // N_SOURCES  # files are read in the order of their numbers
         columns = map(np.asarray, (found.key, found.worker, batches))
@@ -264,15 +256,9 @@ def _files(stream: Zipf, in_turn: Sequence[int]) -> Iterator[pa.Table]:
             number += 1
 
 
-def _on_spark(
-    spark: SparkSession,
-    files: Path,
-    folder: Path,
-    name: str,
-    n_workers: int,
-    changes: Mapping[int, int],
-) -> Any:
+def _on_spark(spark: SparkSession, files: Path, folder: Path, name: str, setting: Setting) -> Any:
     """Route a stream to its end; return all its records."""
+    _, n_workers, changes = setting
     stream = file_stream(spark, "key long, number long", files, N_SOURCES)
     ledger = str(folder / "ledger")
     written: list[pa.Table] = []

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
-from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
+from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from benchmarks.streams import write_files
 from benchmarks.turns import file_stream, in_turns, run_to_end, spark_and_folder
 from skewless.cli.option import option
@@ -99,8 +99,7 @@ def spark_processor() -> Any:
 def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     """Return each way to run over a stream, with a folder for its ledger."""
 
-    def ours(call: Callable[..., DataFrame], *, closes: bool = False) -> Any:
-        extra = {"closes_without_data": True} if closes else {}
+    def ours(call: Callable[..., DataFrame], **extra: Any) -> Any:
         return lambda df, folder: call(df, workers=workers, ledger=str(folder / "ledger"), **extra)
 
     def joined(df: DataFrame, **placement: Any) -> DataFrame:
@@ -116,7 +115,7 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     found |= {f"Spark's {name}": way for name, way in sparks_own().items()}
     for name, call in timed.items():
         found[name] = ours(call)
-        found[name + CLOSING] = ours(call, closes=True)
+        found[name + CLOSING] = ours(call, closes_without_data=True)
     found["top_n"] = ours(lambda df, **p: top_n(df, "k", "v", 3, **p))
     found[BY_KEY] = ours(lambda df, **p: process(df, "k", TotalsOfKey(), **p))
     found[SPARKS_STATE] = lambda df, _: df.groupBy("k").transformWithState(
@@ -191,15 +190,15 @@ def _keep(rows: dict[int, pa.Table], df: DataFrame, number: int) -> None:
 
 def table(records: Sequence[Row]) -> str:
     """Return one line for each way; ratios are medians of turns, to Spark's in the same turn."""
+    of_turns = grouped(records, "records", "way", "turn")
+    took = {cell: median(one["seconds"] for one in mine) for cell, mine in of_turns.items()}
     rows = []
-    for (size, name), mine in grouped(records, "records", "way").items():
-        took = {turn: median(map(seconds, of)) for turn, of in grouped(mine, "turn").items()}
-        sparks = [r for r in records if (r["records"], r["way"]) == (size, SPARKS)]
-        least = {turn: median(map(seconds, of)) for turn, of in grouped(sparks, "turn").items()}
-        ratio = sorted(took[turn] / least[turn] for turn in took)
+    for size, name in grouped(records, "records", "way"):
+        mine = {turn: took[size, name, turn] for *cell, turn in took if cell == [size, name]}
+        ratio = sorted(mine[turn] / took[size, SPARKS, turn] for turn in mine)
         span = f"{ratio[0]:.2f}–{ratio[-1]:.2f}"
         rows.append(
-            [f"{size:,}", name, f"{median(took.values()):.2f} s", f"{median(ratio):.2f}", span]
+            [f"{size:,}", name, f"{median(mine.values()):.2f} s", f"{median(ratio):.2f}", span]
         )
     return markdown("records | way | median time | time / groupBy | in turns", rows, n_left=2)
 

@@ -18,7 +18,7 @@ from benchmarks.public import nexmark
 from benchmarks.public.auctions import Auctions
 from benchmarks.public.both_ways import Query, Run, run_stream
 from benchmarks.public.shufflebench import SCHEMAS, ShuffleRecords, shufflebench
-from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
+from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios
 from benchmarks.turns import in_turns, spark_and_folder
 from skewless.cli.option import option
 
@@ -76,7 +76,7 @@ def table(records: Sequence[Row]) -> str:
                 *(query, first["asks"], f"`{first['plain_verb']}`"),
                 f"`{first['our_verb']}`",
                 *(f"{median(map(_speed, runs)):,.0f}" for runs in both),
-                *(times(found), range_of(found)),
+                *(f"{median(found):.2f}", range_of(found)),
                 *(f"{_batch_seconds(runs):.2f}" for runs in both),
                 f"{first['rows']:,}",
             ]

@@ -25,6 +25,7 @@ from pyspark import TaskContext
 from benchmarks.kinds_of_work import Work, compute, rounds_for
 from benchmarks.on_spark.event_logs import logged_session, run, runs_of
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
+from benchmarks.turns import timed
 from skewless.cli.option import option
 from skewless.diagnosis.application import Application
 from skewless.diagnosis.replay import Replay
@@ -68,13 +69,8 @@ def log_of(work: Work, n_slots: int, folder: Path) -> Application:
 def crowded(rounds: int, n_processes: int) -> float:
     """Return the median seconds of some work while so many processes do it, without Spark."""
     with multiprocessing.get_context("spawn").Pool(n_processes) as pool:
-        return median(pool.map(partial(_timed, rounds), range(8 * n_processes), chunksize=8))
-
-
-def _timed(rounds: int, _: int) -> float:
-    begin = time.perf_counter()
-    compute(rounds)
-    return time.perf_counter() - begin
+        runs = pool.map(partial(timed, compute), [rounds] * (8 * n_processes), chunksize=8)
+    return median(took for took, _ in runs)
 
 
 def measure(

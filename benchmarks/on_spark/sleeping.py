@@ -63,10 +63,6 @@ class Job:
         for keys in self.stream.ranks(SEED, self.n_records):
             yield [keys[source :: self.n_sources] for source in range(self.n_sources)]
 
-    def files(self) -> Iterator[pa.Table]:
-        """Yield a file for each source of each micro-batch."""
-        return (pa.table({"key": keys}) for batch in self.batches() for keys in batch)
-
 
 class Found(NamedTuple):
     """What a run has done; the first three columns are about each record."""
@@ -111,7 +107,8 @@ class Sleeping(VectorAggregator):
 
 def on_spark(spark: SparkSession, folder: Path, name: str, job: Job) -> Found:
     """Run a stream to its end; read what it did from the reports of its workers."""
-    write_files(folder / "in", job.files())
+    # A file for each source of each micro-batch.
+    write_files(folder / "in", (pa.table({"key": k}) for batch in job.batches() for k in batch))
     spark.conf.set("spark.skewless.measuredSpeeds", str(job.told).lower())
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     ledger = str(folder / "ledger")

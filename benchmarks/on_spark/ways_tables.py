@@ -29,6 +29,11 @@ PARTITIONED = (
 _VERBS = {"aggregate": "aggregate", "merge": "aggregate", "join": "join"}
 
 
+def place(row: Row) -> tuple[object, ...]:
+    """Tell the cell of a record from others."""
+    return tuple(row[name] for name in PLACE)
+
+
 @dataclass(frozen=True)
 class Measured:
     """A cell with the records of its ways."""
@@ -201,22 +206,18 @@ def constants(records: Sequence[Row]) -> str:
 def left_out(records: Sequence[Row]) -> str:
     """Return how often predictions are right with constants fitted without the judged cell."""
     found = []
-    for mine in grouped([one for one in records if "rest" in one], *PLACE).values():
-        added = fitted([one for one in records if _place(one) != _place(mine[0])])
+    for at, mine in grouped([one for one in records if "rest" in one], *PLACE).items():
+        added = fitted([one for one in records if place(one) != at])
         ways = {way: added[name] for name, ways in FITTED.items() for way in ways}
         ways["hot-salt-8"] = added["JOB_SECONDS"]  # counted first, too, but by hand
         best = min(mine, key=lambda one: one["rest"] + ways.get(one["way"], 0.0))["way"]
-        (cell,) = measured([one for one in records if _place(one) == _place(mine[0])])
+        (cell,) = measured([one for one in records if place(one) == at])
         found.append(cell.seconds(best) <= ALIKE * cell.seconds(cell.best))
     return (
         "With constants that are fitted without the cell that is judged, the way with the fewest "
         f"predicted seconds is the fastest, or within {ALIKE - 1:.0%} of it, in {sum(found)} of "
         f"{len(found)} cells: of the ways that were measured, and with the costs of the cells."
     )
-
-
-def _place(record: Row) -> list[object]:
-    return [record[name] for name in PLACE]
 
 
 def _beyond(records: Sequence[Row], ways: Sequence[str]) -> list[float]:

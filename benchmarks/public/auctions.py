@@ -173,11 +173,6 @@ def _padding(rng: np.random.Generator, n: int, length: int) -> pa.Array:
 
 def _closing(table: pa.Table, micros: int) -> pa.Table:
     """Return one record at a later time, of a person and an auction that do not exist."""
-    record = table[:1]
-    for name in ("id", "auction", "bidder", "seller"):
-        if name in record.column_names:
-            place = record.column_names.index(name)
-            record = record.set_column(place, name, pa.array([NOBODY], pa.int64()))
-    time = pa.array([micros], pa.timestamp("us", "UTC"))
-    record = record.set_column(record.column_names.index("ts"), "ts", time)
-    return record.combine_chunks()
+    (record,) = table[:1].to_pylist()
+    record |= {name: NOBODY for name in ("id", "auction", "bidder", "seller") if name in record}
+    return pa.Table.from_pylist([record | {"ts": micros}], table.schema)

@@ -39,11 +39,6 @@ class Query:
     # records.
     counts: str = "true"
 
-    @property
-    def mode(self) -> str:
-        """The output mode of the plain query."""
-        return "update" if self.key else "append"
-
 
 @dataclass(frozen=True)
 class Run:
@@ -73,7 +68,7 @@ def run_stream(
         # Rows of a verb with a ledger are never replaced.
         answered, mode = query.ours(streams, str(folder / "ledger")), "append"
     else:
-        answered, mode = query.plain(streams), query.mode
+        answered, mode = query.plain(streams), "update" if query.key else "append"
     written = folder / "results"
 
     def write(rows: DataFrame, batch: int) -> None:

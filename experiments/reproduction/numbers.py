@@ -163,10 +163,9 @@ def _leaves(spec: Number, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for part in parts:
         yield from _leaves(part, own)
     if not parts:
-        named = {axis: value for axis, value in own.items() if axis != "column"}
         yield {
             axis: value
-            for axis, value in named.items()
-            if not (isinstance(value, str) and value.startswith("@"))
-            and not (isinstance(value, list) and any(map(is_open, value)))
+            for axis, value in own.items()
+            if axis != "column"
+            and not any(map(is_open, value if isinstance(value, list) else [value]))
         }

@@ -35,7 +35,6 @@ def slow_counts(keys, workers, shape, reducers):
         rows.append(
             [
                 loads.max(),
-                loads.sum(),
                 merged.max(),
                 merged.sum(),
                 sum(map(len, held.values())),

@@ -61,14 +61,13 @@ def service(windows_per_record: int) -> float:
 
 # Columns of the counts of a slide.
 PEAK = 0  # records of the busiest worker over the last `recent` slides
-TOTAL = 1  # records of all workers over the same slides
-MERGED_PEAK = 2  # pairs (key, worker) that the busiest reducer merges at the end of the slide
-MERGED = 3
-PAIRS = 4  # of the window
-KEYS = 5
-WATCHED = 6  # workers that hold the watched key
-SQUARES_PEAK = 7  # the most, over workers, of the sum over keys of records in the window, squared
-COLUMNS = 8
+MERGED_PEAK = 1  # pairs (key, worker) that the busiest reducer merges at the end of the slide
+MERGED = 2
+PAIRS = 3  # of the window
+KEYS = 4
+WATCHED = 5  # workers that hold the watched key
+SQUARES_PEAK = 6  # the most, over workers, of the sum over keys of records in the window, squared
+COLUMNS = 7
 
 
 class Shape(NamedTuple):
@@ -156,7 +155,6 @@ def count_slides(keys: Ints, workers: Workers, shape: Shape, window: Held, out: 
             if window.records[pair] == 1:
                 _widen(window, shape, keys[i], 1)
         out[slide, PEAK] = _most(window.loads)
-        out[slide, TOTAL] = min(slide + 1, shape.recent) * size
         out[slide, MERGED_PEAK] = _most(window.merged)
         out[slide, MERGED] = window.totals[2]
         out[slide, PAIRS] = window.totals[0]
@@ -218,7 +216,14 @@ class Pipeline:
             if by_batch and hasattr(strategy, "begin"):
                 for state in states:
                     strategy.begin(state, -(-self.slide // self.n_sources))
-            _route(strategy, states, keys, out, begin, min(begin + step, keys.size))
+            for source, state in enumerate(states):
+                # Record i belongs to source i mod n.
+                first = begin + (source - begin) % self.n_sources
+                own = slice(first, min(begin + step, keys.size), self.n_sources)
+                records = Records(np.ascontiguousarray(keys[own]), None)
+                chosen = np.full(records.keys.size, -1, np.int32)
+                decide(strategy, records, state, chosen)
+                out[own] = chosen
             if self.sync and begin + step >= next_exchange:
                 states = merge_and_fork(strategy, states)
                 next_exchange += self.sync
@@ -248,7 +253,7 @@ class Pipeline:
         partitioners = self.slide / self.n_sources * self.emit + exchanges * self.exchange
         seconds = np.maximum(np.maximum(combiners, at_reducers), partitioners)
         stable = slice(max(n // 2, n - self.n_slides), None)  # the last window
-        fair = counts[:, TOTAL] / self.n_workers
+        fair = covered * self.slide / self.n_workers
         return {
             "throughput": float(self.slide / seconds[stable].mean()),
             "combiner_limit": _rate(self.slide, combiners[stable]),
@@ -266,19 +271,6 @@ class Pipeline:
 def _rate(records: int, seconds: Floats) -> float:
     """Return records per second; a number too large to be a limit if there is nothing to do."""
     return float(records / max(float(seconds.mean()), 1e-12))
-
-
-def _route(
-    strategy: AnyStrategy, states: list[Any], keys: Keys, out: Workers, begin: int, end: int
-) -> None:
-    """Let each source route its records of this stretch: record i belongs to source i mod n."""
-    n_sources = len(states)
-    for source, state in enumerate(states):
-        own = slice(begin + (source - begin) % n_sources, end, n_sources)
-        records = Records(np.ascontiguousarray(keys[own]), None)
-        chosen = np.full(records.keys.size, -1, np.int32)
-        decide(strategy, records, state, chosen)
-        out[own] = chosen
 
 
 @lru_cache(maxsize=4)

@@ -193,17 +193,11 @@ def distinct(z: float, n_keys: int, n_records: int, n_published: int, seed: int)
 
 @cell
 def cold_replicas(
-    strategy: str,
-    workload: str,
-    of: Mapping[str, Any],
-    n_workers: int,
-    n_sources: int,
-    seed: int,
-    cold_share: float = 3e-5,
+    strategy: str, workload: str, of: Mapping[str, Any], n_workers: int, n_sources: int, seed: int
 ) -> Row:
     """Which part of the replicas beyond one per key belongs to keys that are never hot.
 
-    A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`, and
+    A key counts as cold with fewer than 3 in 100,000 records. Its row has `cold_part`, and
     the replication of all keys.
     """
     keys = keys_of(workload, of, seed)
@@ -217,7 +211,7 @@ def cold_replicas(
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
     pairs = np.unique(index.astype(np.int64) * n_workers + workers)
     beyond_one = np.bincount(pairs // n_workers) - 1
-    cold = counts < max(3.0, cold_share * keys.size)
+    cold = counts < max(3.0, 3e-5 * keys.size)
     return {
         "replication": float(pairs.size / counts.size),
         "cold_part": float(beyond_one[cold].sum() / max(1, beyond_one.sum())),
