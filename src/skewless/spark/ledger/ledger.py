@@ -32,10 +32,6 @@ LEDGER_SETTING = "spark.skewless.ledger"
 _IDENTITY, _QUERY = "identity.json", "query.json"
 #: Bytes at the end of a version that are read first: nearly every report is shorter.
 _REPORT_BYTES = 256 << 10
-#: Fields of an identity that are only information: they may differ.
-_INFORMATIVE = ("skewless",)
-#: What an older version did not write into an identity.
-_LAYOUT = "state_layout"
 #: Seconds. No task takes that long to write a few hundred bytes: the task has died.
 _SURELY_DEAD_S = 3600.0
 #: The runs that always stay registered: to look for files of older ones, many folders are listed.
@@ -75,9 +71,9 @@ def require_same(
     for field in dict.fromkeys([*wanted, *found]):
         are_there = field in found and field in wanted
         are_same = are_there and (field in drawn or found[field] == wanted[field])
-        if field in _INFORMATIVE or are_same:
+        if are_same or field == "skewless":  # the version is only information
             continue
-        if field == _LAYOUT and field in wanted:
+        if field == "state_layout" and field in wanted:
             version = found.get("skewless")
             wrote = "by an older skewless" if version is None else f"by skewless {version}"
             raise LedgerMismatch(
