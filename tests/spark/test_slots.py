@@ -45,11 +45,6 @@ def test_even_slots_lie_evenly_on_any_number_of_partitions(spark: Any, n_partiti
     assert found == [number % n_partitions for number in range(60)]
 
 
-def test_no_even_slots_are_refused() -> None:
-    with pytest.raises(ValueError, match="n_slots must be at least 1, not 0"):
-        even_slots(0)
-
-
 @pytest.mark.spark
 def test_spark_is_asked_where_slots_lie(spark: Any) -> None:
     check_slots(spark, even_slots(64))

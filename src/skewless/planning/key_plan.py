@@ -182,9 +182,8 @@ class KeyPlan:
             table = tuple(_planned_key(row, n) for row in _list("table", fields["table"]))
             hashes = {key.hashed for key in table}
             _require(len(hashes) == len(table), "table", "a key twice")
-            homes = tuple(
-                whole(one, "homes", most=n - 1) for one in _list("homes", fields["homes"])
-            )
+            listed = _list("homes", fields["homes"])
+            homes = tuple(whole(one, "homes", most=n - 1) for one in listed)
             _require(bool(homes), "homes", [])
             loads = numbers("loads", fields["loads"], n)
             n_keys = whole(fields["n_keys"], "n_keys")

@@ -38,7 +38,6 @@ _LIKE_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[T.DataType]], ...]
     (pt.is_duration, T.DayTimeIntervalType),
     (pt.is_time64, T.TimeType),
 )
-_VARIANT = {b"variant": b"true"}
 
 
 class NoArrowType(ValueError):  # noqa: N818 - it is read as a sentence
@@ -76,7 +75,7 @@ def to_arrow_type(kind: T.DataType) -> pa.DataType:
         return to_arrow_type(kind.sqlType())
     if isinstance(kind, T.VariantType):
         value = pa.field("value", pa.binary(), nullable=False)
-        return pa.struct([value, pa.field("metadata", pa.binary(), False, _VARIANT)])
+        return pa.struct([value, pa.field("metadata", pa.binary(), False, {b"variant": b"true"})])
     for simple, arrow in _SIMPLE:
         if isinstance(kind, simple):
             return arrow

@@ -16,8 +16,6 @@ NOT_FOUND = (
     f"Spark needs Java {OLDEST} or later and none was found: install one (on Debian and Ubuntu: "
     "`apt install default-jre-headless`), or set JAVA_HOME to it"
 )
-#: Spark's launcher demands it, and some cut-down runtimes lack it.
-_MODULE = "jdk.incubator.vector"
 
 
 class Java(NamedTuple):
@@ -62,7 +60,8 @@ def examine(executable: Path) -> Java | None:
     version = major_version(said)
     if version is None or version < OLDEST:
         return None
-    if _ask(executable, f"--add-modules={_MODULE}", "-version") is None:
+    # Spark's launcher demands this module, and some cut-down runtimes lack it.
+    if _ask(executable, "--add-modules=jdk.incubator.vector", "-version") is None:
         return None
     # The executable on PATH may be a wrapper in another folder, so ask Java for its home first.
     named = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless import metrics
-from skewless.arrays import Ints, Keys
+from skewless.arrays import Ints
 from skewless.diagnosis.advice import HotKey
 from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import require_report, require_worker_report, usable
@@ -153,18 +153,15 @@ def batch_balance(
 def _replicas(reports: list[Entry]) -> tuple[int, float, int, bool]:
     """Return distinct keys, replicas per key, keys that are split, and whether that is exact."""
     sampled_by = max(int(report.about["sampled_by"]) for report in reports)
-    samples = [_sampled(report.arrays["keys"], sampled_by) for report in reports]
+    # Those that a worker would list if it listed one key in `sampled_by`.
+    last = np.uint64(((1 << 64) - 1) // sampled_by)
+    samples = [keys[keys <= last] for keys in (report.arrays["keys"] for report in reports)]
     counts: Ints = np.unique(np.concatenate(samples), return_counts=True)[1]
     replication = metrics.replication(int(counts.sum()), counts.size)
     n_split = int(np.count_nonzero(counts > 1)) * sampled_by
     # The number of pairs does not depend on the sample.
     n_pairs = sum(int(report.about["pairs"]) for report in reports)
     return round(n_pairs / replication), replication, n_split, sampled_by == 1
-
-
-def _sampled(keys: Keys, sampled_by: int) -> Keys:
-    """Return the keys that a worker would list if it listed one key in `sampled_by`."""
-    return keys if sampled_by == 1 else keys[keys < np.uint64((1 << 64) // sampled_by)]
 
 
 def read_hot_keys(

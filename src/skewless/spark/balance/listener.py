@@ -86,8 +86,7 @@ class BalanceListener(StreamingQueryListener):
         except Exception as error:
             if type(error) not in self._logged:
                 self._logged.add(type(error))
-                text = "cannot read the balance (logged once): %s"
-                _LOG.error(text, error, exc_info=error)
+                _LOG.error("cannot read the balance (logged once): %s", error, exc_info=error)
             return
         if batch is not None:
             with self._lock:

@@ -14,10 +14,7 @@ from skewless.plumbing.arguments import shown
 from skewless.spark.records import Records, first_line
 from skewless.spark.routing.planned.inputs import physical_plan
 
-#: Delta writes inside of a command, whose plan is not shown: its settings tell.
-_OPTIMIZED = "delta.autoOptimize.optimizeWrite"
 _LONGEST = 300  # of an error
-_OPTIMIZED_SETTING = "spark.databricks.delta.optimizeWrite.enabled"
 
 
 @dataclass(frozen=True)
@@ -102,8 +99,9 @@ def _plan(spark: SparkSession, df: DataFrame, table: str) -> str:
 
 def _optimizes(spark: SparkSession, table: str) -> bool:
     """Return whether Delta shuffles before it writes; the session has precedence over the table."""
-    setting = spark.conf.get(_OPTIMIZED_SETTING, None)
+    # Delta writes inside of a command, whose plan is not shown: its settings tell.
+    setting = spark.conf.get("spark.databricks.delta.optimizeWrite.enabled", None)
     if setting is None:
         properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
-        setting = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
+        setting = {row[0]: row[1] for row in properties}.get("delta.autoOptimize.optimizeWrite")
     return "true" in str(setting).lower()

@@ -40,7 +40,6 @@ from skewless.strategy import AnyStrategy
 MOST_KEYS = 10_000
 _RECORDS, _TOP, _TOP_JSON = "records", "top", "top_json"
 _PARTITION, _HASH, _PLAIN = "partition", "hash", "plain"
-_BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: The types that Spark's `approx_top_k` takes. Keys of other types are given to it as JSON.
 _TIMES = T.DateType | T.TimestampType | T.TimestampNTZType
 _COUNTED_AS_THEY_ARE = T.NumericType | T.BooleanType | T.StringType | _TIMES
@@ -205,7 +204,7 @@ def hot_keys(
     costs = given_costs(per_record, per_pair)
     by = records.by(key).key
     columns = by.grouped
-    batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
+    batch_size = int(df.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0)
     batch_size = batch_size if batch_size > 0 else LARGEST  # for Spark, 0 and less mean no limit
     if work is not None:
         costs = measure(df, F.xxhash64(*columns), work, batch_size)

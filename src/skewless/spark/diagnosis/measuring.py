@@ -113,9 +113,8 @@ def _timed_for_a_while(
     record is expected to take. It bounds the records that a function gets if it reads all batches
     before it begins.
     """
-    most = min(
-        _MOST_RECORDS, max(table.num_rows, _MOST_BYTES * table.num_rows // max(1, table.nbytes))
-    )
+    fitting = _MOST_BYTES * table.num_rows // max(1, table.nbytes)
+    most = min(_MOST_RECORDS, max(table.num_rows, fitting))
     if each > 0.0:
         most = min(most, max(_LEAST_RECORDS, int(PATIENCE_S / each)))
     repeated = pa.concat_tables([table] * -(-most // table.num_rows))

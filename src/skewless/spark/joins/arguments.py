@@ -24,8 +24,6 @@ _OTHER_NAMES = {
     **{"leftouter": "left", "rightouter": "right", "outer": "full", "fullouter": "full"},
     **{"leftsemi": "semi", "leftanti": "anti"},
 }
-#: Of a decimal.
-_MOST_DIGITS = 38
 #: Where Spark keeps the type of a CHAR or VARCHAR, which is text otherwise.
 _LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
@@ -188,5 +186,5 @@ def _common_type(df: DataFrame, one: T.DataType, other: T.DataType) -> T.DataTyp
         return None
     nulls = [F.lit(None).cast(kind) for kind in (one, other)]
     kind = df.sparkSession.range(0).select(F.coalesce(*nulls)).schema.fields[0].dataType
-    is_rounded = isinstance(kind, T.DecimalType) and kind.precision >= _MOST_DIGITS
+    is_rounded = isinstance(kind, T.DecimalType) and kind.precision >= 38  # the most digits
     return None if is_rounded else kind

@@ -27,8 +27,6 @@ from skewless.spark.routing.planned.placing import dealing, home_of
 _ROWS, _COLUMNS, _WORKERS = internal("rows"), internal("columns"), internal("workers")
 _PLANNED, _DEALT, _THERE = internal("planned"), internal("dealt"), internal("there")
 _COPY = internal("copy")
-#: The cell of a row whose key is not in the plan.
-_NO_CELL = -1
 #: Right rows of planned keys, with copies, that a join without pairs may have: parts of all rows.
 _FEW_ROWS = 0.1
 
@@ -49,9 +47,8 @@ class _Way(NamedTuple):
 
 
 def _way(name: str, side: JoinSide, divided: str, copied: str, n_copies: int, how: str) -> _Way:
-    columns = [
-        internal(f"{name}_{column}") for column in ("hash", "worker", "cell", "absent", "partition")
-    ]
+    added = ("hash", "worker", "cell", "absent", "partition")
+    columns = [internal(f"{name}_{column}") for column in added]
     looks_up = side.kept and n_copies > 1 and how not in WITHOUT_PAIRS
     return _Way(side, divided, copied, n_copies, looks_up, *columns)
 
@@ -153,7 +150,7 @@ def _in_cells(df: DataFrame, plan: JoinPlan, way: _Way) -> DataFrame:
     place = f"{row} * {_COLUMNS} + {column}"
     columns = [
         *map(quoted, way.side.df.columns),
-        f"if({_WORKERS} IS NULL, {_NO_CELL}, {place}) AS {way.cell}",
+        f"if({_WORKERS} IS NULL, -1, {place}) AS {way.cell}",  # -1: the key is not in the plan
         f"coalesce(get({_WORKERS}, {place}), {home}) AS {way.worker}",  # null has no element
     ]
     if way.looks_up:

@@ -31,8 +31,6 @@ _EVEN = 0.1
 #: Of a value in a shuffled row, about, and when it is compressed.
 _VALUE_BYTES, _SHUFFLED_BYTES = 16, 8
 _ADAPTIVE = "spark.sql.adaptive."
-_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-_ADAPTIVE_THRESHOLD = f"{_ADAPTIVE}autoBroadcastJoinThreshold"
 #: A broadcast side has at least so many keys for each partition of a shuffle.
 _FILLED = 0.25
 _A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
@@ -225,8 +223,8 @@ def _is_small(sides: Sides, plan: JoinPlan, counts: PairCounts) -> bool:
     It leaves a side of few keys alone, since most partitions of that are empty.
     """
     settings = sides.left.df.sparkSession.conf
-    threshold = settings.get(_ADAPTIVE_THRESHOLD, None) or settings.get(_THRESHOLD)
-    most = _bytes(threshold)
+    name = "autoBroadcastJoinThreshold"
+    most = _bytes(settings.get(f"{_ADAPTIVE}{name}", None) or settings.get(f"spark.sql.{name}"))
     if most is None or settings.get(f"{_ADAPTIVE}enabled") != "true":
         return False
     fewest = _FILLED * int(str(settings.get("spark.sql.shuffle.partitions")))

@@ -32,10 +32,6 @@ LEDGER_SETTING = "spark.skewless.ledger"
 _IDENTITY, _QUERY = "identity.json", "query.json"
 #: Bytes at the end of a version that are read first: nearly every report is shorter.
 _REPORT_BYTES = 256 << 10
-#: Fields of an identity that are only information: they may differ.
-_INFORMATIVE = ("skewless",)
-#: What an older version did not write into an identity.
-_LAYOUT = "state_layout"
 #: Seconds. No task takes that long to write a few hundred bytes: the task has died.
 _SURELY_DEAD_S = 3600.0
 #: The runs that always stay registered: to look for files of older ones, many folders are listed.
@@ -75,9 +71,9 @@ def require_same(
     for field in dict.fromkeys([*wanted, *found]):
         are_there = field in found and field in wanted
         are_same = are_there and (field in drawn or found[field] == wanted[field])
-        if field in _INFORMATIVE or are_same:
+        if are_same or field == "skewless":  # the version is only information
             continue
-        if field == _LAYOUT and field in wanted:
+        if field == "state_layout" and field in wanted:
             version = found.get("skewless")
             wrote = "by an older skewless" if version is None else f"by skewless {version}"
             raise LedgerMismatch(
@@ -214,10 +210,9 @@ class Ledger:
 
     def read(self, name: str) -> Entry | None:
         """Return an entry, or None; that of a version is the report of its worker."""
-        data = None
-        if file_names.version_name(name):
-            data = self.files.read(name, _REPORT_BYTES)
-        if data is None or (len(data) == _REPORT_BYTES and content.begin_of_last(data) < 0):
+        last = _REPORT_BYTES if file_names.version_name(name) else None
+        data = self.files.read(name, last)
+        if data is not None and len(data) == last and content.begin_of_last(data) < 0:
             data = self.files.read(name)
         return None if data is None else from_bytes(data, f"{self.place}/{name}")
 
@@ -291,10 +286,8 @@ class Ledger:
         )
         found = (-2, -1, "")  # the number of a run, a batch, that run
         for batch in reversed(self.listed(*KINDS)):
-            newest = max(
-                ((order.get(run, -1), batch, run) for run in runs_of(batch)), default=found
-            )
-            found = max(found, newest, key=itemgetter(0))
+            newest = [(order.get(run, -1), batch, run) for run in runs_of(batch)]
+            found = max(found, max(newest, default=found), key=itemgetter(0))
             if found[0] == last:
                 break
         return found[1:] if found[2] else None
@@ -320,11 +313,6 @@ class Ledger:
                 if batch is not None and batch < before:
                     _purge_batch(files, folder, needed)
         _purge_runs(files)
-
-
-def given_ledger(folder: Any) -> Ledger | None:
-    """Return the ledger that a user gave, or None; raise ValueError if it cannot be a folder."""
-    return None if folder is None else Ledger(folder)
 
 
 def ledger_of_stream(given: Ledger | None, spark: Any) -> tuple[Ledger | None, bool]:

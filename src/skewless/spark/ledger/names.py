@@ -41,8 +41,6 @@ MEMBER = re.compile(
 _BATCH = re.compile(r"(?:(?:reports|workers|state)/(\d{8,})|plans/(\d{8,})\.arrow)")
 #: How the file of a plan of keyed state ends.
 PLAN = "/plan.arrow"
-#: In the folders of reports, the name of a run that has none.
-_NO_RUN = "unnamed"
 
 
 def padded(what: str, number: int, digits: int) -> str:
@@ -55,7 +53,7 @@ def padded(what: str, number: int, digits: int) -> str:
 def run_name(run: str | None) -> str:
     """Return the name of a run's folders: its id, or a digest if that is not a valid file name."""
     if run is None:
-        return _NO_RUN
+        return "unnamed"
     is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,128}", run)
     return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
 

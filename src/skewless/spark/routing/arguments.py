@@ -17,7 +17,7 @@ from pyspark.sql.types import NumericType
 from skewless import registry
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown, whole
 from skewless.simulator.starting import require_capacities
-from skewless.spark.ledger.ledger import Ledger, given_ledger
+from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.records import Records
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
@@ -87,7 +87,7 @@ def routing_arguments(
 ) -> RoutingArguments:
     """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
     spark = df.sparkSession
-    given = given_ledger(ledger)
+    given = None if ledger is None else Ledger(ledger)
     asked = given_workers(workers, spark)
     # The ledger comes before Spark's number, which often follows the cores: a query may restart on
     # a machine with others. A ledger below `spark.skewless.ledger` is not known before it starts.

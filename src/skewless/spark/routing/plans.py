@@ -121,7 +121,7 @@ class PlanMaker:
         if last is None:
             # A request counts from the next batch on: this one may be a replay that runs after it.
             about = {"after": -1, "request": requests.NONE_TAKEN} | self._about()
-            return Entry({"sources": _ints([]), "reported": _ints([])}, about)
+            return Entry({name: np.empty(0, np.int64) for name in ("sources", "reported")}, about)
         before, plan = last
         require_plan(plan)
         reported = dict(
@@ -143,8 +143,8 @@ class PlanMaker:
         next_plan = following._learned(then, plan, reports, measured)
         reported |= dict.fromkeys(now, before)
         sources = sorted(s for s, at in reported.items() if at >= batch - KEPT_BATCHES)
-        next_plan.arrays["sources"] = _ints(sources)
-        next_plan.arrays["reported"] = _ints([reported[source] for source in sources])
+        next_plan.arrays["sources"] = np.array(sources, np.int64)
+        next_plan.arrays["reported"] = np.array([reported[one] for one in sources], np.int64)
         next_plan.arrays.update(measured)
         next_plan.about.update({"after": before, "request": numbers.taken} | following._about())
         if numbers.warning is not None:
@@ -377,7 +377,3 @@ def _only(entry: Entry, prefix: str) -> Entry:
     arrays = {name: array for name, array in entry.arrays.items() if name.startswith(prefix)}
     about = {name: value for name, value in entry.about.items() if name.startswith(prefix)}
     return Entry(arrays, about)
-
-
-def _ints(values: Any) -> Any:
-    return np.array(values, np.int64)

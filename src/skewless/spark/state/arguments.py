@@ -16,13 +16,7 @@ from skewless import registry
 from skewless.plumbing.arguments import shown, text, whole
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
-from skewless.spark.ledger.ledger import (
-    Ledger,
-    LedgerCorrupt,
-    LedgerTooNew,
-    given_ledger,
-    ledger_of_stream,
-)
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerTooNew, ledger_of_stream
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import (
     are_untrusted,
@@ -91,18 +85,21 @@ def placed(
     for name in placement:
         if name not in Placement.__annotations__:
             raise TypeError(f"process() got an unexpected keyword argument {name!r}")
-    moving = moving_strategy(placement.get("strategy", "auto"))
+    strategy = placement.get("strategy", "auto")
+    is_auto = isinstance(strategy, str) and strategy == "auto"
+    moving = as_moving(registry.strategy_of(AUTO if is_auto else strategy))
     cost = placement.get("cost", "records")
     if not isinstance(cost, str) or cost not in get_args(Cost):
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
-    ledger = given_ledger(placement.get("ledger"))
+    folder = placement.get("ledger")
+    ledger = None if folder is None else Ledger(folder)
     asked = given_workers(placement.get("workers"), records.spark)
     last = None
     if asked is None and ledger is not None and records.is_stream:
         last = bases.newest(ledger)
     first = number_of_workers(records.df, asked if last is None else last.workers)
     most = most_workers(placement.get("max_workers"), first, asked)
-    if [asked, placement.get("ledger"), placement.get("max_workers")] == [None] * 3:
+    if [asked, folder, placement.get("max_workers")] == [None] * 3:
         most = max(most, _most_below_the_root(records))
     untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
     seed = given_seed(placement.get("seed"), records.spark)
@@ -145,12 +142,6 @@ def _key_of(records: Records) -> str:
     return ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
 
 
-def moving_strategy(strategy: Any) -> AnyStrategy:
-    """Return the strategy that was asked for; raise ValueError unless it can place state."""
-    chosen = AUTO if isinstance(strategy, str) and strategy == "auto" else strategy
-    return as_moving(registry.strategy_of(chosen))
-
-
 def _state_ledger(
     records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, told: dict[str, bool]
 ) -> QueryLedger:
@@ -184,9 +175,8 @@ def sending(records: Records, watermark: tuple[str, int] | None, order_by: list[
     extra: list[tuple[str, Column, StructField]] = []
     sent_key: list[str] = []
     key.require_arrow_types()
-    for number, (name, column, grouped, field) in enumerate(
-        zip(key.names, key.columns, key.grouped, key.fields, strict=True)
-    ):
+    parts = zip(key.names, key.columns, key.grouped, key.fields, strict=True)
+    for number, (name, column, grouped, field) in enumerate(parts):
         # A part of the key may be a column of the records, or computed from them.
         is_there = name in names and grouped is column
         if is_there and str(column) == str(records.column(name)):

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skewless.aggregations.columns import list_lengths, plain
+from skewless.aggregations.columns import exploded, lists, without_nulls
 from skewless.arrays import Ints
 from skewless.spark.state.outcomes import Part
 from skewless.spark.state.schemas import EXPIRES, Shape
@@ -140,21 +139,16 @@ def without(states: Any, field: str, fired: Ints) -> Any:
     """Return states without the timers that have `fired`, a time for each state, and nulls."""
     owners, times = _listed(states, field)
     stay = times != fired[owners]
-    counts = np.bincount(owners[stay], minlength=len(states))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
     place = states.type.get_field_index(field)
     kind = states.type[place].type
     values = pa.array(times[stay]).cast(pa.timestamp("us")).cast(kind.value_type)
     fields = states.flatten()
-    fields[place] = pa.ListArray.from_arrays(offsets, values).cast(kind)
+    fields[place] = lists(values, owners[stay], len(states)).cast(kind)
     return pa.StructArray.from_arrays(fields, fields=list(states.type), mask=states.is_null())
 
 
 def _listed(states: Any, field: str) -> tuple[Ints, Ints]:
     """Return all timers: the number of the state, and the time in microseconds."""
-    lists = states.flatten()[states.type.get_field_index(field)]
-    owners: Ints = np.repeat(np.arange(len(states)), list_lengths(lists))
-    values = plain(pc.list_flatten(lists)).cast(pa.int64())
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
-    times: Ints = values.fill_null(0).to_numpy(zero_copy_only=False)
-    return owners[valid], times[valid]
+    column = states.flatten()[states.type.get_field_index(field)]
+    times, owners = without_nulls(*exploded(column, np.arange(len(states))))
+    return owners, times.cast(pa.int64()).to_numpy()

@@ -150,9 +150,8 @@ class InitialTasks:
         if layout.growing:
             _, empty = lists.given(pa.nulls(len(states), heads.struct), hashes, keys)
             states = lists.taken(states, empty, {})
-        table = heads.table(
-            hashes, keys, states, np.full(rows.num_rows, state_tables.FOREVER), seen
-        )
+        no_end = np.full(rows.num_rows, state_tables.FOREVER)
+        table = heads.table(hashes, keys, states, no_end, seen)
         whole = layout.with_items(table.take(pa.array(order)), lists.new)
         self._write_version(worker, self.work.renewed(whole))
         return None

@@ -27,7 +27,7 @@ from skewless.spark.records import Records
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.query_ledger import kept_seed
 from skewless.spark.state.planning.placing import as_moving
-from skewless.spark.state.planning.state_plan import from_entry, places_alike
+from skewless.spark.state.planning.state_plan import from_entry
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
@@ -170,10 +170,8 @@ def owners_of(ledger: Ledger, base: Base, hashes: Keys, seed: int) -> Any:
         strategy = as_moving(registry.make(name, **settings))
     if strategy is None:
         return every
-    placing = from_entry(entry, strategy, seed).placing
-    if not places_alike(entry, placing, seed):
-        return every
-    return np.unique(placing.owners(hashes)).astype(np.int64)
+    plan = from_entry(entry, strategy, seed)
+    return np.unique(plan.placing.owners(hashes)).astype(np.int64) if plan.is_alike else every
 
 
 def renamed(schema: pa.Schema, prefix: str, taken: Iterable[str]) -> list[pa.Field]:

@@ -146,9 +146,8 @@ def _met(items: Any) -> Any:
 
 def _is_of(table: pa.Table, batch: int) -> Any:
     """Return which rows this micro-batch has added: not changed ones, or those without an item."""
-    return values_of(table, state_tables.LIVE) & (
-        values_of(table, state_tables.ROW) >= batch * _OF_BATCH
-    )
+    ids = values_of(table, state_tables.ROW)
+    return values_of(table, state_tables.LIVE) & (ids >= batch * _OF_BATCH)
 
 
 def _by_hash(group: Grouped, rows: pa.Table, sizes: Ints) -> Ints:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from skewless.plumbing.arguments import path_text, shown
-from skewless.spark.ledger.folder import Folder, absolute, below, open_folder, require_folder
+from skewless.plumbing.arguments import shown
+from skewless.spark.ledger.folder import Folder, below, open_folder
 from skewless.spark.ledger.folder import shown as address_shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import state_plan_name
@@ -80,13 +80,10 @@ def savepoint(ledger: str | Sequence[str], checkpoint: str, to: str) -> int:
 
 
 def _folder(address: Any, argument: str) -> str:
-    folder = path_text(address, argument, "a folder, as a path or as a URI")
     try:
-        folder = absolute(folder)
-        require_folder(folder)
+        return Ledger(address).folder
     except ValueError as error:  # which speaks of a ledger
         raise ValueError(re.sub("^ledger", argument, str(error))) from None
-    return folder
 
 
 def _require_query(ledger: Ledger, query: Checkpoint) -> None:

@@ -29,7 +29,6 @@ from skewless.state import MOST_COUNTED
 EXPIRES = "expires"
 #: How `sessions` names the field of its states, before the gap: states with another one do not fit.
 GAP_FIELD = "sessions_with_gap_"
-_UNIT = "{'unit': 'seconds'}"
 #: How a plan marks the type of a field that grows: states with and without it are stored otherwise.
 _GROWING = "growing "
 #: The most fields of a state that grow: their numbers are stored in one byte.
@@ -179,7 +178,7 @@ def shape_of(processor: Any) -> Shape:
                 f"{name}: renamed: {old!r} must be a former name and {new!r} a field of "
                 f"state_schema, which has {state.names}"
             )
-    meaning, timers = _texts(processor, "meaning", _UNIT), processor.timers
+    meaning, timers = _texts(processor, "meaning", "{'unit': 'seconds'}"), processor.timers
     lists = [one.name for one in state.fields if one.dataType.simpleString() == "array<timestamp>"]
     if timers is not None and timers not in lists:
         raise ValueError(

@@ -130,9 +130,8 @@ def count_keys(
 
     hashes: Keys = numbers(_HASH, np.int64).view(np.uint64)
     texts = tops.field(_NAME).to_pylist() if named is not None else None
-    counted = KeyCounts(
-        hashes, numbers(_LOAD, np.float64), sums, int(table[_KEYS].to_numpy().sum())
-    )
+    n_keys = int(table[_KEYS].to_numpy().sum())
+    counted = KeyCounts(hashes, numbers(_LOAD, np.float64), sums, n_keys)
     parts_of_keys = None if part is None else numbers(_PART, np.float64)
     return Counted(counted, texts, parts_of_keys, bool(table[LEVEL].to_numpy().any()))
 

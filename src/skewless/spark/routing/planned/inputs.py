@@ -19,8 +19,6 @@ from pyspark.sql import DataFrame
 _NARROW = frozenset({"Filter", "Generate", "Project", "Sample", "Union"})
 #: The same, and scans, in the plan of cached data.
 _NARROW_PHYSICAL = _NARROW | {"ColumnarToRow", "FileScan", "LocalTableScan", "Range", "Scan"}
-#: Narrow ones that may leave few records.
-_DROPPING = frozenset({"Filter", "Generate", "Sample"})
 _LOCAL = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 #: Tables of catalogs. They are scans, but nothing says in which order they are read again.
@@ -91,7 +89,7 @@ def input_of_plan(plan: str) -> Input:
 def drops_records(df: DataFrame) -> bool:
     """Return whether few of the records that are read may be left: a filter, for example."""
     plan = logical_plan(df, "optimizedPlan")
-    return any(name in _DROPPING for _, name, _ in _operators(plan))
+    return any(name in ("Filter", "Generate", "Sample") for _, name, _ in _operators(plan))
 
 
 def records_by_footer(df: DataFrame) -> float | None:

@@ -13,8 +13,6 @@ from skewless.arrays import Ints
 from skewless.spark.state.processor import KeyedRecords
 from skewless.spark.state.versions.state_tables import FOREVER, NO_TIME, Flags
 
-_LATEST = datetime.max.replace(tzinfo=timezone.utc)
-
 
 def watermark_of(keyed: KeyedRecords) -> int:
     """Return the watermark in microseconds, or the least number if there is none.
@@ -23,7 +21,7 @@ def watermark_of(keyed: KeyedRecords) -> int:
     """
     if keyed.watermark is None:
         return NO_TIME
-    if keyed.watermark == _LATEST:
+    if keyed.watermark == datetime.max.replace(tzinfo=timezone.utc):
         return FOREVER - 1
     return int(pa.scalar(keyed.watermark, pa.timestamp("us", "UTC")).value)
 

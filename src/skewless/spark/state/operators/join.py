@@ -9,13 +9,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from skewless.planning.pairs import KEPT
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import internal, quoted
+from skewless.spark.columns import can_be_hashed, internal, quoted
 from skewless.spark.records import Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
 from skewless.spark.state.planning.spread_keys import SpreadRule
-from skewless.spark.state.planning.spread_records import Parts, hashable
+from skewless.spark.state.planning.spread_records import Parts
 from skewless.spark.state.process import processed
 
 if TYPE_CHECKING:
@@ -23,13 +24,8 @@ if TYPE_CHECKING:
 
 #: The column of the part: plans spread hot keys over several.
 _PART = internal("part")
-#: Whether records without a match are returned: of the left side, of the right side.
-_KEPT = {
-    "inner": (False, False),
-    "left": (True, False),
-    "right": (False, True),
-    "full": (True, True),
-}
+#: Streams are joined in these ways.
+_HOW = ("inner", "left", "right", "full")
 
 
 def join_within(
@@ -46,7 +42,7 @@ def join_within(
 ) -> DataFrame:
     """Return the pairs whose times are at most `within` apart: see `skewless.spark.join`."""
     ours, theirs = both_records(left, right)
-    if not isinstance(how, str) or how not in _KEPT:
+    if not isinstance(how, str) or how not in _HOW:
         raise ValueError(f"how must be 'inner', 'left', 'right' or 'full', not {shown(how)}")
     keys = _key_columns(ours, theirs, on)
     names = [field.name for field in keys]
@@ -67,11 +63,13 @@ def join_within(
     )
     result = [*keys, *sides[0].fields]
     result += renamed(sides[1].fields.fields, [field.name for field in result], suffix)
-    processor = Join(StructType(result), names, sides, _KEPT[how], length)
+    processor = Join(StructType(result), names, sides, KEPT[how], length)
     # A side whose records are returned without a match must not be repeated in several parts.
-    may = (not _KEPT[how][1], not _KEPT[how][0])
+    may = (not KEPT[how][1], not KEPT[how][0])
     rule = SpreadRule(may, length)
-    contents = [(side.name, hashable(side.fields)) for side in sides]
+    contents = [
+        (side.name, [f.name for f in side.fields if can_be_hashed(f.dataType)]) for side in sides
+    ]
     parts = Parts(rule, _PART, names, SIDE, (contents[0], contents[1]))
     both = _both(left, right, names, (time, other), sides)
     records = Records.of(both).by([*names, _PART])

@@ -69,9 +69,8 @@ class Join(Processor):
     ) -> None:
         self.result_schema = result_schema
         self.names = result_schema.names
-        self.state_schema = T.StructType(
-            [*[side.held for side in sides], T.StructField("expires", T.TimestampType())]
-        )
+        self.state_schema = T.StructType([side.held for side in sides])
+        self.state_schema.add("expires", T.TimestampType())
         self.key, self.sides, self.kept, self.within = key, sides, kept, within
         #: Each held row is stored by itself. `update` gets those that a new row may match.
         self.holds_rows_for = within
@@ -104,9 +103,8 @@ class Join(Processor):
         pairs = [part.rows.take(pa.array(at)) for part, at in ((left, a), (right, b))]
         results.append(self._results(keyed, left.codes[a], pairs[0], pairs[1]))
         states = self._states(parts, len(keyed))
-        return Update(
-            pa.concat_tables(results), states, work=np.bincount(left.codes[a], minlength=len(keyed))
-        )
+        work = np.bincount(left.codes[a], minlength=len(keyed))
+        return Update(pa.concat_tables(results), states, work=work)
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
         """Forget rows that no further row can match; return those without a match."""
@@ -135,15 +133,11 @@ class Join(Processor):
         if not mine.size or not theirs.size:
             return _NOTHING, _NOTHING
         index = ByKeyAndTime(right.codes[theirs], right.times[theirs])
-        times = left.times[mine]
-        first, last = index.between(
-            left.codes[mine],
-            state_tables.earlier(times, self.within),
-            state_tables.later(times, self.within),
-        )
-        return np.repeat(mine, last - first), theirs[
-            index.order[state_tables.every_row(first, last)]
-        ]
+        times, within = left.times[mine], self.within
+        begin, end = state_tables.earlier(times, within), state_tables.later(times, within)
+        first, last = index.between(left.codes[mine], begin, end)
+        found = index.order[state_tables.every_row(first, last)]
+        return np.repeat(mine, last - first), theirs[found]
 
     def _comparable(self, keyed: KeyedRecords) -> state_tables.Flags:
         """Return which keys can equal another one: those without a null."""

@@ -85,7 +85,7 @@ class Controller:
         numbers = requests.decided(self.asked, self.most, request, last.n_workers, last.about)
         n_workers = numbers.n_workers
         are_others = n_workers != base.workers
-        is_whole = are_others or not state_plan.places_alike(entry, last.placing, seed)
+        is_whole = are_others or not last.is_alike
         is_time = batch % self.interval == 0
 
         latest = _latest([last.latest, *(report.latest for report in reports)])
@@ -103,11 +103,12 @@ class Controller:
             )
         moving = Moving(whole=is_whole)
         placing = last.placing
-        if is_whole:
-            if are_others:
-                placing = placing.rescaled(n_workers)
-        elif is_time and isinstance(self.strategy, Rebalances):
-            noise = _noise(reports, n_workers)
+        if are_others:
+            placing = placing.rescaled(n_workers)
+        elif changes and isinstance(self.strategy, Rebalances):
+            # By chance, a worker that gets m records on average gets m ± √m.
+            n_records = sum(report.records for report in reports) / n_workers
+            noise = 1.0 / math.sqrt(max(n_records, 1.0))
             seen = parted(observed(last.placing, reports), spread)
             placing = placing.rebalanced(seen.hashes, seen.loads, seen.sizes, seen.rest, noise)
             moving = Moving(*last.placing.changed(placing))
@@ -131,10 +132,7 @@ class Controller:
         placing = Placing.unlearned(self.strategy, self.workers, seed)
         # A request counts from the next batch on: this one may be a replay that runs after it.
         numbers = Decided(self.workers, requests.NONE_TAKEN)
-        return StatePlan(
-            placing,
-            about=self._about(numbers, shape),
-        )
+        return StatePlan(placing, about=self._about(numbers, shape))
 
     def _about(self, numbers: Decided, shape: Any, last: StatePlan | None = None) -> dict[str, Any]:
         about: dict[str, Any] = {
@@ -169,16 +167,6 @@ class Controller:
         return now if last.watermark is None else max(now, last.watermark)
 
 
-def _noise(reports: list[WorkerReport], n_workers: int) -> float:
-    """Estimate by how much the load of a worker differs from its mean by chance.
-
-    Records of a steady stream arrive at random: a worker that gets m of them on average gets m
-    ± √m.
-    """
-    n_records = sum(report.records for report in reports) / n_workers
-    return 1.0 / math.sqrt(max(n_records, 1.0))
-
-
 class Observed(NamedTuple):
     """The known loads: the heaviest keys by hash, ascending, and the rest by worker."""
 
@@ -189,7 +177,10 @@ class Observed(NamedTuple):
 
 
 def observed(placing: Placing, reports: list[WorkerReport]) -> Observed:
-    """Return the loads of the batch of these reports, in which keys were placed like this."""
+    """Return the loads of the batch of these reports, in which keys were placed like this.
+
+    The heaviest keys and those of the table are listed if they have load; the others are a rest.
+    """
     hashes = np.unique(np.concatenate([report.hashes for report in reports]))
     loads, sizes, rest = np.zeros(hashes.size), np.ones(hashes.size), np.zeros(len(reports))
     for worker, report in enumerate(reports):
@@ -197,7 +188,13 @@ def observed(placing: Placing, reports: list[WorkerReport]) -> Observed:
         loads[at] += report.costs
         sizes[at] = np.maximum(report.sizes, 1.0)
         rest[worker] = max(0.0, report.cost - float(report.costs.sum()))
-    return _bounded(Observed(hashes, loads, sizes, rest), placing)
+    is_listed = np.isin(hashes, placing.entries()[0])
+    has_load = loads > _NOTHING * max(float(loads.sum() + rest.sum()), 1e-300)
+    heaviest = np.zeros(hashes.size, np.bool_)
+    heaviest[np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]] = True
+    stays = has_load & (heaviest | is_listed)
+    rest += np.bincount(placing.owners(hashes[~stays]), loads[~stays], rest.size)
+    return Observed(hashes[stays], loads[stays], sizes[stays], rest)
 
 
 def parted(seen: Observed, spread: SpreadKeys) -> Observed:
@@ -236,17 +233,3 @@ def _time(offsets: OffsetLog, batch: int) -> int | None:
 
 def _latest(times: list[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
-
-
-def _bounded(seen: Observed, placing: Placing) -> Observed:
-    """Return the heaviest keys and those of the table that have load; the others become a rest."""
-    hashes, loads = seen.hashes, seen.loads
-    is_listed = np.isin(hashes, placing.entries()[0])
-    has_load = loads > _NOTHING * max(float(loads.sum() + seen.rest.sum()), 1e-300)
-    heaviest = np.zeros(hashes.size, np.bool_)
-    heaviest[np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]] = True
-    stays = has_load & (heaviest | is_listed)
-    gone = ~stays
-    owners = placing.owners(hashes[gone])
-    rest = seen.rest + np.bincount(owners, loads[gone], seen.rest.size)
-    return Observed(hashes[stays], loads[stays], seen.sizes[stays], rest)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from skewless.spark.columns import internal, quoted
 from skewless.spark.state.planning.spread_keys import SpreadRule
@@ -66,12 +65,6 @@ class Parts:
         rows = df.select("*", F.explode(chosen).alias(_PARTS))
         taken = F.when(missing, F.spark_partition_id()).otherwise(F.col(_PARTS))
         return rows.withColumn(part, taken).drop(_PARTS).withColumn(hashed, of_part)
-
-
-def hashable(fields: StructType) -> list[str]:
-    """Return the names of the fields that Spark hashes: no maps."""
-    kinds = {field.name: field.dataType.simpleString() for field in fields}
-    return [name for name, kind in kinds.items() if "map<" not in kind and "variant" not in kind]
 
 
 def any_null(key: Sequence[str]) -> Column:

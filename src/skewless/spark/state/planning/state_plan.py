@@ -58,6 +58,7 @@ class StatePlan:
     spread: SpreadKeys = field(default_factory=SpreadKeys)
     stamp: int | None = None  # when Spark planned the batch, in milliseconds, by its offset log
     checksum: str = ""  # of the file; workers put it into their reports
+    is_alike: bool = True  # made by a strategy with the same ring, so that its table counts
 
     @property
     def n_workers(self) -> int:
@@ -93,7 +94,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
     """Return the plan that an entry holds, or raise LedgerCorrupt.
 
     If the strategy starts with another state than the one that made the plan, the placing has
-    learned nothing.
+    learned nothing. Strategies with the same ring can replace each other: parameters may differ.
     """
     with usable(entry):
         about = entry.about
@@ -101,8 +102,8 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
         is_number = type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS
         require_that(is_number, "workers must be a number")
         fresh = strategy.start(n_workers, seed)
-        state = fresh
-        if about.get("fresh") == fingerprint(fresh):
+        state, is_alike = fresh, about.get("fresh") == fingerprint(fresh)
+        if is_alike:
             found = {
                 name.removeprefix(_PLACED): array
                 for name, array in entry.arrays.items()
@@ -114,20 +115,12 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             Placing(strategy, state, n_workers),
             None if base is None else Base.of(base),
             _moving(entry, n_workers, base),
+            is_alike=is_alike,
             about=more_of(entry),
             spread=spread_from(entry),
             checksum=entry.checksum,
             **{name: _time(about.get(name)) for name in _TIMES},
         )
-
-
-def places_alike(entry: Entry, placing: Placing, seed: int) -> bool:
-    """Return whether a plan was made by a strategy with the same ring, so that its table counts.
-
-    Strategies with a routing table can replace each other, and their parameters may differ.
-    """
-    fresh = placing.strategy.start(placing.n_workers, seed)
-    return bool(entry.about.get("fresh") == fingerprint(fresh))
 
 
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:

@@ -122,19 +122,17 @@ class Appending:
 
         `heads` are the states as they are stored.
         """
-        fields, found = heads.flatten(), {}
+        fields, found, is_null = heads.flatten(), {}, heads.is_null()
+        is_new = is_null.to_numpy(zero_copy_only=False)
         for number, name in enumerate(self.layout.growing):
             place = heads.type.get_field_index(name)
             first, end, n_bytes = spans_of(heads, name)
             # A state without the field, which was added, has had no list: its items begin at 0. It
             # may be forgotten and begin again in this micro-batch.
-            is_new = heads.is_null().to_numpy(zero_copy_only=False)
             first, end = (np.where(is_new, self.batch * _OF_BATCH, one) for one in (first, end))
             found[name] = HeldLists(self, number, hashes, keys, first, end, n_bytes)
             fields[place] = pa.nulls(len(heads), self.layout.state.field(name).type)
-        states = pa.StructArray.from_arrays(
-            fields, fields=list(self.layout.struct), mask=heads.is_null()
-        )
+        states = pa.StructArray.from_arrays(fields, fields=list(self.layout.struct), mask=is_null)
         return states, found
 
     def taken(self, states: Any, held: Mapping[str, HeldLists], keeps: Mapping[str, Ints]) -> Any:
@@ -149,9 +147,8 @@ class Appending:
             kept = np.minimum(keeps.get(name, one.lengths), one.lengths)
             share = kept / np.maximum(one.lengths, 1)
             n_new = np.bincount(owners, minlength=n_keys)
-            n_bytes = (one.bytes * share + np.bincount(owners, row_bytes([items]), n_keys)).astype(
-                np.int64
-            )
+            added = np.bincount(owners, row_bytes([items]), n_keys)
+            n_bytes = (one.bytes * share + added).astype(np.int64)
             places = np.arange(owners.size) + (one.end - (np.cumsum(n_new) - n_new))[owners]
             if owners.size:
                 keys = [key.take(pa.array(owners)) for key in one.keys]

@@ -113,17 +113,16 @@ def in_lists(layout: StateLayout, table: pa.Table, codes: Ints, n_keys: int) -> 
         heads = table.filter(pa.array(numbers == state_tables.HEAD))
         of_heads = layout.heads.states(heads).flatten()
     for at, one in enumerate(layout.state):
-        if one.name not in names and of_heads:
+        if one.name in names:
+            mine = np.flatnonzero(numbers == layout.items.names.index(one.name))
+            items = state_tables.column_of(table, names[one.name]).take(pa.array(mine))
+            fields.append(lists(items, codes[mine], n_keys).cast(one.type))
+        elif of_heads:
             fields.append(of_heads[at])
-            continue
-        if one.name not in names:  # `expires`
+        else:  # `expires`
             soonest = np.full(n_keys, state_tables.FOREVER)
             np.minimum.at(soonest, codes, values_of(table, state_tables.UNTIL))
             fields.append(pa.array(soonest).cast(one.type))
-            continue
-        mine = np.flatnonzero(numbers == layout.items.names.index(one.name))
-        items = state_tables.column_of(table, names[one.name]).take(pa.array(mine))
-        fields.append(lists(items, codes[mine], n_keys).cast(one.type))
     return pa.StructArray.from_arrays(fields, fields=list(layout.struct))
 
 

@@ -239,11 +239,7 @@ def table_of(layout: StateLayout, version: Version) -> pa.Table:
 
 
 def merged(
-    layout: StateLayout,
-    changed: pa.Table,
-    held: HeldState,
-    now: int | None,
-    size: dict[str, int],
+    layout: StateLayout, changed: pa.Table, held: HeldState, now: int | None, size: dict[str, int]
 ) -> Version:
     """Return the next version: rows that have changed, merged with those of the topmost files.
 
