@@ -154,7 +154,7 @@ class PlanMaker:
         return next_plan
 
     def _about(self) -> dict[str, Any]:
-        """Read the workers from an entry: so far, asked for, and possible."""
+        """Describe the workers for an entry: so far, asked for, and possible."""
         asked, most, speeds = self.wishes
         about = {"asked": asked, "most": most, "speeds": speeds and list(speeds)}
         about |= worker_steps.steps_about(self.history)
