@@ -210,9 +210,7 @@ class Simulation:
             if self._n_warm_plans >= warm:
                 break
             self._n_warm_plans = warm
-        ready = 0.0
-        if self.clock is not None:
-            ready = self.clock.now + self.clock.timing.plan
+        ready = 0.0 if self.clock is None else self.clock.now + self.clock.timing.plan
         self._coming = ready, state, moves, report, seconds
         self._adopt_plan()
 

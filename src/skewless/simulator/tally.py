@@ -219,5 +219,4 @@ class Tally:
         if self._kept is not None:
             loads = np.array(self._kept).reshape(len(self._kept), self.loads.size)
         columns: list[Any] = [rows[name].copy() for name in rows.dtype.names or ()]
-        records, costs, peaks, capacity, keys, pairs = columns
-        return Windows(records, costs, peaks, capacity, keys, pairs, loads)
+        return Windows(*columns, loads=loads)

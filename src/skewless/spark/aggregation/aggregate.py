@@ -179,14 +179,12 @@ class Combined:
         check_one_part(asked, self.strategy)
         require_skewless(asked.records.spark)
         self.choice.log()
-        if self.is_native and not self._can_finish():
+        is_batch = not asked.records.is_stream
+        # A task can finish whole keys: of a stream, the totals are elsewhere.
+        finishes = self.whole is not None or (self.are_whole and is_batch and not self.is_rough)
+        if self.is_native and not finishes:
             return merge_natively(self._combined(self.sent()), asked, self.late)
-        return self._typed(self._in_blocks(mode) if asked.records.is_stream else self._in_rows())
-
-    def _can_finish(self) -> bool:
-        """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
-        is_batch = not self.asked.records.is_stream
-        return self.whole is not None or (self.are_whole and is_batch and not self.is_rough)
+        return self._typed(self._in_rows() if is_batch else self._in_blocks(mode))
 
     def _in_blocks(self, mode: str | None) -> DataFrame:
         """Return partial results merged by us, in blocks, with state."""
@@ -299,7 +297,11 @@ class Routed(Combined):
         self.router = make_router(records.df, records.key, chosen, given, self.layout, stacklevel=5)
         self.query, self.strategy = self.router.query, self.router.plans.strategy
         self.are_whole = self.strategy.traits.family == "moving"
-        if self._tells_homes():
+        # Workers learn which keys are split, and finish the others. Only in a batch: the totals of
+        # a stream are elsewhere. Spark's own merge has small states.
+        is_ours = not records.is_stream and not self.is_native
+        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
+        if is_ours and has_homes and self._can_be_mixed():
             self.router = replace(self.router, tells_homes=True)
             self.whole = WholeKeys(self.asked.partials, given.workers, self.strategy.name)
         is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
@@ -308,15 +310,6 @@ class Routed(Combined):
         self.cost: list[Column] = []
         if self.weight is not None:
             self.cost = [weight_column(records, self.weight, self.strategy).alias(_COST)]
-
-    def _tells_homes(self) -> bool:
-        """Return whether workers learn which keys are split, and finish the others.
-
-        Only in a batch: the totals of a stream are elsewhere. Spark's own merge has small states.
-        """
-        is_ours = not self.asked.records.is_stream and not self.is_native
-        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
-        return is_ours and has_homes and self._can_be_mixed()
 
     def sent(self) -> DataFrame:
         """Return the records with their workers, in the partitions of these."""
