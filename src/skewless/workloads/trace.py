@@ -34,13 +34,9 @@ T = TypeVar("T", bound=np.generic)
 
 #: The formats of files by their endings.
 FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
 }
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
