@@ -297,11 +297,7 @@ class Routed(Combined):
         self.router = make_router(records.df, records.key, chosen, given, self.layout, stacklevel=5)
         self.query, self.strategy = self.router.query, self.router.plans.strategy
         self.are_whole = self.strategy.traits.family == "moving"
-        # Workers learn which keys are split, and finish the others. Only in a batch: the totals of
-        # a stream are elsewhere. Spark's own merge has small states.
-        is_ours = not records.is_stream and not self.is_native
-        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
-        if is_ours and has_homes and self._can_be_mixed():
+        if self._tells_homes():
             self.router = replace(self.router, tells_homes=True)
             self.whole = WholeKeys(self.asked.partials, given.workers, self.strategy.name)
         is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
@@ -310,6 +306,15 @@ class Routed(Combined):
         self.cost: list[Column] = []
         if self.weight is not None:
             self.cost = [weight_column(records, self.weight, self.strategy).alias(_COST)]
+
+    def _tells_homes(self) -> bool:
+        """Return whether workers learn which keys are split, and finish the others.
+
+        Only in a batch: the totals of a stream are elsewhere. Spark's own merge has small states.
+        """
+        is_ours = not self.asked.records.is_stream and not self.is_native
+        has_homes = not self.are_whole and hasattr(self.strategy, "homes")
+        return is_ours and has_homes and self._can_be_mixed()
 
     def sent(self) -> DataFrame:
         """Return the records with their workers, in the partitions of these."""
