@@ -28,7 +28,7 @@ def lend_session(spark, monkeypatch):
     """Let commands use the session of the tests, and not end it."""
 
     @contextlib.contextmanager
-    def lent(*arguments, **settings):
+    def lent(*arguments):
         yield spark
 
     monkeypatch.setattr("skewless.cli.demo.spark_session", lent)

@@ -17,10 +17,7 @@ _ALLOWED = (
     "strings, binary, booleans, signed integers, float32, float64, decimal128, dates, timestamps, "
     "durations, and structs, lists and dictionaries of these"
 )
-_NO_BITMAP = np.empty(0, np.uint8)
 _Fold = Callable[[pa.Array, Keys], None]
-# The type that Spark gives a Python Decimal.
-_PYTHON_DECIMAL = pa.decimal128(38, 18)
 
 
 def hash_keys(*columns: Any) -> Keys:
@@ -73,7 +70,7 @@ def _as_arrow(column: Any) -> Any:
         raise ValueError(f"a key column must have one dimension, not {column.ndim}")
     try:
         if isinstance(column, list | tuple) and any(isinstance(v, Decimal) for v in column):
-            return pa.array(column, _PYTHON_DECIMAL)
+            return pa.array(column, pa.decimal128(38, 18))  # as Spark takes them
         return pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise TypeError(f"a key column mixes types: {error}. Allowed: {_ALLOWED}") from error
@@ -96,7 +93,7 @@ def _fold(array: pa.Array, hashes: Keys) -> None:
 def _validity(array: pa.Array) -> Bytes:
     bitmap = array.buffers()[0]
     if bitmap is None or array.null_count == 0:
-        return _NO_BITMAP
+        return np.empty(0, np.uint8)
     return np.frombuffer(bitmap, np.uint8)
 
 

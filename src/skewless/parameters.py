@@ -166,9 +166,8 @@ def names(cls: type) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
-def as_dict(strategy_or_workload: Any) -> dict[str, Any]:
-    """Return the parameters by name."""
-    owner = strategy_or_workload
+def as_dict(owner: Any) -> dict[str, Any]:
+    """Return the parameters of a strategy or a workload by name."""
     return {name: getattr(owner, name) for name in names(type(owner))}
 
 

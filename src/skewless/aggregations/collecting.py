@@ -25,20 +25,17 @@ from skewless.parameters import check_types, require
 from skewless.plumbing.arguments import shown
 
 
-def _ordered_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
-    kind = plain_type(kind)
-    if not is_orderable(kind):
-        raise ValueError(f"{owner!r}: column {column!r} must have an order, and {kind} has none")
-    return kind
-
-
 class _Extreme(OfColumn):
     """What Min and Max share: the first of the records whose key no other in the group beats."""
 
     _reverses: ClassVar[bool]  # whether the largest key wins
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        return [_ordered_type(self, self.column, input_types[0])]
+        kind = plain_type(input_types[0])
+        if not is_orderable(kind):
+            name = self.column
+            raise ValueError(f"{self!r}: column {name!r} must have an order, and {kind} has none")
+        return [kind]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         self.state_types([columns[0].type])
@@ -77,29 +74,28 @@ class Max(_Extreme):
     _reverses = True
 
 
-class _Lists(OfColumn):
-    """Keeps a list of values per group."""
+@dataclass(frozen=True)
+class Collect(OfColumn):
+    """All values that are not null, as a list in no promised order; empty where there are none.
+
+    State: the list.
+    """
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of a list of these values."""
         return [pa.list_(plain_type(input_types[0]))]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """List values."""
         return [self._kept(*without_nulls(columns[0], codes), n_groups)]
 
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Join lists."""
         return [self._kept(*exploded(states[0], codes), n_groups)]
 
     def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
         """Keep what the aggregation needs of the values of each group, none of them null."""
         return lists(values, codes, n_groups)
-
-
-@dataclass(frozen=True)
-class Collect(_Lists):
-    """All values that are not null, as a list in no promised order; empty where there are none.
-
-    State: the list.
-    """
 
 
 @dataclass(frozen=True)

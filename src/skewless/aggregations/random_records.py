@@ -32,10 +32,8 @@ def random_records(
     kinds = {name: parse_type(types.get(name, "double")) for name in names}
     if not kinds:  # the number of records needs a column
         return pa.table({"": pa.nulls(_RECORDS)})
-    columns = {}
-    for name, kind in kinds.items():
-        columns[name] = pa.array([_value(kind, rng) for _ in range(_RECORDS)], kind)
-    return pa.table(columns)
+    values = {name: [_value(kind, rng) for _ in range(_RECORDS)] for name, kind in kinds.items()}
+    return pa.table(values, schema=pa.schema(kinds))
 
 
 def _value(kind: pa.DataType, rng: np.random.Generator) -> Any:

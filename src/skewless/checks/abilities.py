@@ -22,12 +22,12 @@ from skewless.state import copy_state, named_arrays
 from skewless.strategy import Forks, Rebalances, Report
 
 
-def _routed_sources(strategy: Any, stream: Stream, n_sources: int = 3) -> list[Any]:
-    """Return the states of sources that have routed the stream in turn."""
+def _routed_sources(strategy: Any, stream: Stream) -> list[Any]:
+    """Return the states of three sources that have routed the stream in turn."""
     states = []
-    for source in range(n_sources):
+    for source in range(3):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
-        routed(strategy, np.ascontiguousarray(stream.keys[source::n_sources]), state)
+        routed(strategy, np.ascontiguousarray(stream.keys[source::3]), state)
         states.append(state)
     return states
 
@@ -87,8 +87,7 @@ def homes_are_the_same_for_all_sources(strategy: Any, stream: Stream) -> None:
     wanted = strategy.homes(stream.keys, first)
     assert np.shape(wanted) == stream.keys.shape, "homes does not return one worker for each key"
     expect_in_range(wanted, stream.n_workers, "as homes")
-    parts = np.array_split(stream.keys, 3)
-    for source, keys in enumerate(parts):
+    for source, keys in enumerate(np.array_split(stream.keys, 3)):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
         routed(strategy, keys, state)
         before = copy_state(state)
@@ -101,8 +100,7 @@ def rescaled_routing_stays_in_range(strategy: Any, stream: Stream) -> None:
     for n_workers in (stream.n_workers + 3, max(1, stream.n_workers // 2), stream.n_workers):
         state = strategy.start(stream.n_workers, stream.seed)
         routed(strategy, stream.keys, state)
-        capacities = 1.0 + np.arange(n_workers) % 2
-        for speeds in (None, capacities):
+        for speeds in (None, 1.0 + np.arange(n_workers) % 2):
             rescaled = strategy.rescale(copy_state(state), n_workers, speeds)
             out = routed(strategy, stream.keys, rescaled)
             expect_in_range(out, n_workers, f"from {stream.n_workers} to {n_workers} workers")

@@ -127,7 +127,11 @@ class _Sources:
                 continue
             before = [share // 2 for share in shares]
             self.route(before)
-            merged = self.strategy.merge(self.messages())
+            sent = [copy_state(state) for state in self.states]
+            if isinstance(self.strategy, Waits):
+                for state in self.states:
+                    self.strategy.wait(state)
+            merged = self.strategy.merge(sent)
             self.route([share - half for share, half in zip(shares, before, strict=True)])
             self.states = [
                 take_over(self.strategy, merged, own, s) for s, own in enumerate(self.states)
@@ -135,18 +139,6 @@ class _Sources:
         # The last records in small pieces: how many keys are hot may change all the time.
         for piece in np.array_split(np.ones(schedule.tail), _PIECES):
             self.route([piece.size] * N_SOURCES)
-        return self.measured()
-
-    def messages(self) -> list[Any]:
-        """Return copies of all states, to be merged."""
-        copies = [copy_state(state) for state in self.states]
-        if isinstance(self.strategy, Waits):
-            for state in self.states:
-                self.strategy.wait(state)
-        return copies
-
-    def measured(self) -> Measured:
-        """Measure the imbalance, replicas and hot keys of all records of these sources."""
         workers, n_workers = np.concatenate(self.workers), self.stream.n_workers
         loads = np.bincount(workers, minlength=n_workers)
         n_pairs = _n_pairs(np.concatenate(self.keys), workers, n_workers)

@@ -110,15 +110,15 @@ def _extreme(values: NDArray[Any], rng: np.random.Generator) -> Any:
     return values.dtype.type(allowed[int(rng.integers(0, len(allowed)))])
 
 
-def accepts_and_survives(
+def _survive_or_refuse(
     strategy: AnyStrategy, arrays: Arrays, fresh: Any, keys: Keys, n_workers: int
-) -> bool:
-    """Return whether a state is accepted; raise if it is accepted but cannot be used."""
+) -> None:
+    """Raise if a state is accepted but cannot be used."""
     with _within_time():
         try:
             state = restored(fresh, arrays)
         except Unsound:
-            return False
+            return
         for part in (keys, keys[:0], keys[::-1].copy()):
             mine = copy_state(state)
             expect_in_range(routed(strategy, part, mine), n_workers, "by `route`")
@@ -135,7 +135,6 @@ def accepts_and_survives(
         if isinstance(strategy, Rebalances):
             moved, _ = strategy.rebalance(report_of(keys), copy_state(state))
             expect_in_range(routed(strategy, keys, moved), n_workers, "after `rebalance`")
-    return True
 
 
 @contextlib.contextmanager
@@ -173,7 +172,7 @@ def failures(strategy: AnyStrategy, n_states: int, seed: int) -> Iterator[str]:
         arrays = dict(named_arrays(state))
         changed = tampered(arrays, rng)
         try:
-            accepts_and_survives(strategy, changed, fresh, stream.keys, stream.n_workers)
+            _survive_or_refuse(strategy, changed, fresh, stream.keys, stream.n_workers)
         except Exception as error:
             contents = {n: (array.dtype, array.tobytes()) for n, array in arrays.items()}
             names = [n for n, a in changed.items() if contents.get(n) != (a.dtype, a.tobytes())]

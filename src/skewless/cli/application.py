@@ -124,7 +124,7 @@ def require_spark() -> None:
 
 @contextlib.contextmanager
 def spark_session(
-    master: str, scratch: Path, strategies: list[str], **settings: str
+    master: str, scratch: Path, strategies: list[str], settings: dict[str, str]
 ) -> Iterator[Any]:
     """Yield a session for these strategies; what Spark refuses becomes one line, exit code 1."""
     from skewless import registry

@@ -18,14 +18,13 @@ from skewless.cli.screen import AsJson, print_json
 from skewless.plumbing import new_process
 from skewless.plumbing.private_files import KERNELS, read_only
 
-_DEFAULT = "cascade-ahead,hash,pkg"
 _CPUS = {"host": {}, "generic": {"NUMBA_CPU_NAME": "generic"}}
 
 
 @app.command("compile")
 def compile_kernels(
     folder: Annotated[Path, typer.Argument(help="The folder; it is made if it is missing.")],
-    strategy: str = option(_DEFAULT, reading.STRATEGIES),
+    strategy: str = option("cascade-ahead,hash,pkg", reading.STRATEGIES),
     cpu: str = option("host", "host: this machine's CPU. generic: any of its architecture."),
     as_json: AsJson = False,
 ) -> None:

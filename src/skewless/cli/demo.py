@@ -76,13 +76,9 @@ def demo(
         shape = {"n_files": N_FILES, "seed": seed}
         write_words(scratch / "words", n_records, n_batches=batches, **shape)
         step("starting Spark")
-        with spark_session(
-            f"local[{workers}]",
-            scratch,
-            names,
-            # Few partitions are enough to merge: each has its own state to write.
-            **{"spark.sql.shuffle.partitions": "2"} | logging,
-        ) as spark:
+        # Few partitions are enough to merge: each has its own state to write.
+        settings = {"spark.sql.shuffle.partitions": "2"} | logging
+        with spark_session(f"local[{workers}]", scratch, names, settings) as spark:
             job = MainJob(scratch / "words", workers, work_us, load_us, seed)
             step("counting with plain Spark")
             truth = job.plain(spark)

@@ -18,8 +18,6 @@ from skewless.cli.screen import AsJson, print_json
 from skewless.plumbing.arguments import path_text, whole
 from skewless.plumbing.private_files import write_private
 
-_LARGEST_PORT = 65_535
-
 
 @app.command()
 def dashboard(
@@ -43,7 +41,7 @@ def dashboard(
         from skewless.spark.balance.history import find_history
     with refusing_bad_input():
         path_text(ledger, "LEDGER", "a folder, as a path or as a URI")
-        whole(port, "--port", most=_LARGEST_PORT)
+        whole(port, "--port", most=65_535)
         if as_json and once is not None:
             raise ValueError("give one of --json and --once FILE")
         history = find_history(ledger)

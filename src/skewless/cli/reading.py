@@ -59,8 +59,8 @@ def count(text: str, option: str, least: int = 0, most: int | None = None) -> in
     return whole(number, option, least=least, most=most)
 
 
-def file_to_write(path: Path, option: str) -> Path:
-    """Return the path of a file; create its folder if it is missing.
+def file_to_write(path: Path, option: str) -> None:
+    """Create the folder of a file if it is missing; raise ValueError where no file can be.
 
     Call it last before the work, so that a refused command leaves no folder.
     """
@@ -68,7 +68,6 @@ def file_to_write(path: Path, option: str) -> Path:
     if path.is_dir():
         raise ValueError(f"{option} must be the path of a file, and {str(path)!r} is a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 #: How messages about files begin, and the option of `diagnose` that replaces it.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,56 +22,43 @@ if TYPE_CHECKING:
     from skewless.workloads import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamOptions:
-    """What to route without Spark: a trace, a named workload, or plain Zipf."""
+def _stream(
+    workload: str | None,
+    trace: Path | None,
+    key: str | None,
+    settings: dict[str, str],
+    given: dict[str, Any],
+) -> Workload:
+    """Build what is routed: a trace, a named workload, or plain Zipf.
 
-    zipf: float | None
-    keys: str | None
-    records: str | None
-    workload: str | None
-    settings: dict[str, str]  # parameters of the workload
-    trace: Path | None
-    key: str | None
-    limit: str | None
+    Parameters of the workload are `settings` by --with, and `given` by options of their own, where
+    None means that there was no such option, and counts are texts.
+    """
+    from skewless import workloads
 
-    def naming(self) -> contextlib.AbstractContextManager[None]:
-        """Make errors and warnings about the workload name options."""
-        source = "trace" if self.trace is not None else self.workload or "zipf"
-        return reading.naming(reading.of_simulator(source, self.settings))
-
-    def stream(self, weight: str | None = None) -> Workload:
-        """Return the workload; `weight` is the column of a trace with what a record costs."""
-        from skewless import workloads
-
-        given: dict[str, Any] = {"z": self.zipf, "weight": weight}
-        for name in ("keys", "records", "limit"):
-            text = getattr(self, name)
-            number = None if text is None else reading.count(text, f"--{name}")
-            given[name if name == "limit" else f"n_{name}"] = number
-        given = {name: value for name, value in given.items() if value is not None}
-        settings = self.settings
-        for parameter in settings.keys() & given.keys():
-            raise ValueError(
-                f"--with {parameter}=… cannot be combined with an option that sets it too"
-            )
-        if self.trace is not None:
-            if self.workload is not None or "z" in given or "n_keys" in given:
-                raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
-            n_records = given.pop("n_records", None)
-            given.setdefault("limit", n_records)
-            if not self.key:
-                raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
-            return workloads.make("trace", path=str(self.trace), key=self.key, **given, **settings)
-        if self.key is not None or "weight" in given or "limit" in given:
-            raise ValueError("--key, --weight and --limit go with --trace FILE")
-        if self.workload == "trace":
-            raise ValueError("give a trace with --trace FILE --key COLUMN")
-        if self.workload is None and self.zipf is None:
-            raise ValueError(
-                "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
-            )
-        return workloads.make(self.workload or "zipf", **given, **settings)
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in ("n_keys", "n_records", "limit"):
+        if name in given:
+            given[name] = reading.count(given[name], f"--{name.removeprefix('n_')}")
+    for parameter in settings.keys() & given.keys():
+        raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
+    if trace is not None:
+        if workload is not None or "z" in given or "n_keys" in given:
+            raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
+        n_records = given.pop("n_records", None)
+        given.setdefault("limit", n_records)
+        if not key:
+            raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
+        return workloads.make("trace", path=str(trace), key=key, **given, **settings)
+    if key is not None or "weight" in given or "limit" in given:
+        raise ValueError("--key, --weight and --limit go with --trace FILE")
+    if workload == "trace":
+        raise ValueError("give a trace with --trace FILE --key COLUMN")
+    if workload is None and "z" not in given:
+        raise ValueError(
+            "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
+        )
+    return workloads.make(workload or "zipf", **given, **settings)
 
 
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
@@ -132,29 +117,19 @@ def simulate_command(
     as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
-    import numpy as np
-
     from skewless import parameters
     from skewless.simulator import Cluster, Timing, simulate
-    from skewless.simulator.starting import MOST_SOURCES, Membership
+    from skewless.simulator.starting import MOST_SOURCES, Membership, require_capacities
     from skewless.simulator.timed.timing import require_events
     from skewless.strategy import Merges, Rescales
 
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
-        with_pairs = reading.pairs(with_ or [], "--with")
-    given = StreamOptions(
-        zipf=zipf,
-        keys=keys,
-        records=records,
-        workload=workload,
-        settings=with_pairs,
-        trace=trace,
-        key=key,
-        limit=limit,
-    )
-    with refusing_bad_input(), given.naming():
-        stream = given.stream(weight)
+        settings = reading.pairs(with_ or [], "--with")
+    options = reading.of_simulator("trace" if trace is not None else workload or "zipf", settings)
+    with refusing_bad_input(), reading.naming(options):
+        given = {"z": zipf, "weight": weight, "n_keys": keys, "n_records": records, "limit": limit}
+        stream = _stream(workload, trace, key, settings, given)
         n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
         seed_number(seed, "--seed")
         records_per_window = reading.count(window, "--window", least=1)
@@ -172,8 +147,8 @@ def simulate_command(
             for one in chosen
         ]
         for one, n, speeds in cells:  # refuse impossible events before any run
-            known = np.ones(n) if speeds is None else speeds
-            Membership(one, known, require_events(happens, n, stream.n_records))
+            events = require_events(happens, n, stream.n_records)
+            Membership(one, require_capacities(speeds, n), events)
         if windows and not as_json:
             raise ValueError("--windows: give --json, too")
         unaware = [o.name for o in chosen if not isinstance(o, Rescales) or o.traits.ignores_speeds]
@@ -184,11 +159,11 @@ def simulate_command(
         for one, n, speeds in cells:
             task = bar.add_task(f"{one.name}, {n} workers", total=stream.n_records)
             routed = stream
-            if n > 1 and hasattr(stream, "n_workers") and "n_workers" not in given.settings:
+            if n > 1 and hasattr(stream, "n_workers") and "n_workers" not in settings:
                 # `fluctuation` shifts load between homes, which depend on the workers of the run.
                 routed = dataclasses.replace(stream, n_workers=n)  # type: ignore[type-var]
             # The content of a trace is only read here.
-            with refusing_bad_input(), given.naming():
+            with refusing_bad_input(), reading.naming(options):
                 run = simulate(
                     one,
                     routed,

@@ -59,7 +59,7 @@ def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> 
     for axis in plot.axis:
         axis.update(**_AXIS)
     plot.yaxis.axis_line_color = None
-    if "x_axis_type" not in settings and not isinstance(settings.get("x_range"), list):
+    if "x_axis_type" not in settings:
         plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
         whole_numbers(plot.xaxis)
     return plot
@@ -70,8 +70,8 @@ def whole_numbers(axis: Any) -> None:
     axis.ticker = AdaptiveTicker(min_interval=1, mantissas=[1, 2, 5], base=10, desired_num_ticks=8)
 
 
-def short_numbers(axis: Any, form: str = "0.[0]a") -> None:
-    """Format the numbers of an axis: 12k instead of 12000, or by another `form`."""
+def short_numbers(axis: Any, form: str) -> None:
+    """Format the numbers of an axis: 12k instead of 12000 by `0.[0]a`."""
     axis.formatter = NumeralTickFormatter(format=form)
 
 

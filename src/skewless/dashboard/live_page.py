@@ -24,7 +24,6 @@ from skewless.dashboard.page_style import (
     write_document,
 )
 
-TITLE = "skewless: live balance"
 _BATCH = "micro-batch"
 _STEPS = 128
 #: A worker that is not there yet, and a batch without records, must not look even.
@@ -74,7 +73,7 @@ def fill_document(doc: Document, history: Record) -> Callable[[Record], None]:
         for section in sections_of(history)
     ]
     above = (texts["status"], texts["summary"])
-    frame(doc, TITLE, live_history.heading(history), cards, above, foot)
+    frame(doc, "skewless: live balance", live_history.heading(history), cards, above, foot)
     return bring_up_to_date
 
 

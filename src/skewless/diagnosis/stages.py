@@ -238,8 +238,7 @@ class _Met:
     def application(self) -> Application:
         unfinished = []
         for identity, task, is_killed in self.unfinished():
-            one = Unfinished(*identity, task.partition, task.seconds, is_killed)
-            unfinished.append(one)
+            unfinished.append(Unfinished(*identity, task.partition, task.seconds, is_killed))
             self.attempts.setdefault(identity, _Attempt()).tasks.append(task)
         stages = [
             self._stage(identity, self.attempts[identity])

@@ -81,8 +81,7 @@ def private_folder(folder: Path) -> Path:
         mine = status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
         if mine and not read_only(real):
             real.chmod(stat.S_IRWXU)  # others could read at most
-        wrong = complaint(real)
-        if wrong:
+        if wrong := complaint(real):
             raise PermissionError(wrong)
     return real
 
@@ -109,8 +108,7 @@ def complaint(folder: Path) -> str | None:
     for parent in real.parents:
         if parent in program:
             return None
-        wrong = _complaint_about_a_parent(parent)
-        if wrong:
+        if wrong := _complaint_about_a_parent(parent):
             return wrong
     return None
 

@@ -58,18 +58,18 @@ def number(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def significant(number: float | None, digits: int = 3) -> str:
-    """Return a number with few digits, so that small changes stay invisible; a dash for None.
+def significant(number: float | None) -> str:
+    """Return a number with three digits, so that small changes stay invisible; a dash for None.
 
     >>> [significant(x) for x in (0.0123456, 12345.6, 1.0, 2.5e-7, None)]
     ['0.0123', '12,300', '1', '2.5e-07', '–']
     """
     if number is None:
         return "–"
-    rounded = float(f"{number:.{digits - 1}e}")
-    if 10 ** (digits - 1) <= abs(rounded) < 1e9:
+    rounded = float(f"{number:.2e}")
+    if 100 <= abs(rounded) < 1e9:
         return f"{rounded:,.0f}"
-    return f"{rounded:.{digits}g}"
+    return f"{rounded:.3g}"
 
 
 def seconds_text(seconds: float) -> str:

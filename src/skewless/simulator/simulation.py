@@ -177,7 +177,10 @@ class Simulation:
         self._history.append((keys, counts.astype(np.float64)))
         costs = counts if window.weights is None else np.bincount(index, window.weights)
         if isinstance(self.strategy, Rebalances):
-            self._plan(self.strategy, _report(self._history, costs.astype(np.float64)))
+            known, sizes = _state_sizes(self._history)
+            loads = np.zeros(known.size)  # a key without records in this window has state only
+            loads[np.searchsorted(known, keys)] = costs
+            self._plan(self.strategy, Report(known, loads, sizes))
 
     def _tell_speeds(self, strategy: Any, seconds: Floats) -> None:
         """Give all sources the seconds per record; a worker without records gets the mean."""
@@ -210,9 +213,7 @@ class Simulation:
             if self._n_warm_plans >= warm:
                 break
             self._n_warm_plans = warm
-        ready = 0.0
-        if self.clock is not None:
-            ready = self.clock.now + self.clock.timing.plan
+        ready = 0.0 if self.clock is None else self.clock.now + self.clock.timing.plan
         self._coming = ready, state, moves, report, seconds
         self._adopt_plan()
 
@@ -269,12 +270,3 @@ def _state_sizes(history: deque[tuple[Keys, Floats]]) -> tuple[Keys, Floats]:
     keys, index = np.unique(np.concatenate([k for k, _ in history]), return_inverse=True)
     sizes = np.bincount(index, weights=np.concatenate([counts for _, counts in history]))
     return keys, sizes.astype(np.float64)
-
-
-def _report(history: deque[tuple[Keys, Floats]], last_costs: Floats) -> Report:
-    """Return cost in the last window and state over all remembered ones, by key."""
-    keys, sizes = _state_sizes(history)
-    last_keys, _ = history[-1]
-    loads = np.zeros(keys.size)
-    loads[np.searchsorted(keys, last_keys)] = last_costs
-    return Report(keys, loads, sizes)

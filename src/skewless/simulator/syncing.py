@@ -173,7 +173,9 @@ class Exchanges:
             # Alg. 2, l. 14–16. What is merged below needs no copy.
             self._messages[source] = states[source] if at_once else copy_state(states[source])
             self._sent[source] = now
-            self._counted[source] = self._beginning(source)
+            # The next interval counts from now or, for batches, from where it was due.
+            late = (now - self._counted[source]) % self._interval if self._by_batch else 0
+            self._counted[source] = now - late
         if len(self._messages) == self._n_sources:
             self._reduce()
         for source in sending:
@@ -186,12 +188,6 @@ class Exchanges:
             if not self._waits(source) and self._due(source) <= now:
                 self._not_before[source] = now + self._n_sources
         return states
-
-    def _beginning(self, source: int) -> int:
-        """Return from where the next interval counts: for batches, from where it was due."""
-        if not self._by_batch:
-            return self._now
-        return self._now - (self._now - self._counted[source]) % self._interval
 
     def _reduce(self) -> None:
         """Merge the messages of all sources; the answers are on their way."""

@@ -218,6 +218,5 @@ class Tally:
         loads = None
         if self._kept is not None:
             loads = np.array(self._kept).reshape(len(self._kept), self.loads.size)
-        columns: list[Any] = [rows[name].copy() for name in rows.dtype.names or ()]
-        records, costs, peaks, capacity, keys, pairs = columns
-        return Windows(records, costs, peaks, capacity, keys, pairs, loads)
+        columns: list[Any] = [*(rows[name].copy() for name in rows.dtype.names or ()), loads]
+        return Windows(*columns)

@@ -25,7 +25,6 @@ from skewless.workloads.trace_files import (
     files_of,
     open_csv,
     open_json,
-    require_csv,
     schema_of,
     suffix_of,
 )
@@ -35,13 +34,9 @@ T = TypeVar("T", bound=np.generic)
 
 #: The formats of files by their endings.
 FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
 }
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -104,18 +99,17 @@ class Trace:
         object.__setattr__(self, "key", tuple(self.key))
         check_types(self)
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
-        delimiter_of(self.delimiter, "trace: delimiter")
+        delimiter_of(self.delimiter)
         for file in files_of(self.path):
             with file.open("rb"):  # has the best message for a file that cannot be read
                 pass
-            require_csv(self.delimiter, "trace: delimiter", file.name, self._format_of(file))
             self._require_columns(file)
 
     @property
     def n_records(self) -> int | None:
         """How many records there are; None for formats that would have to be read for it."""
         files = files_of(self.path)
-        if any(self._format_of(file) != "parquet" for file in files):
+        if any(_format_of(file, self.format) != "parquet" for file in files):
             return None
         n_records = sum(int(pa.parquet.read_metadata(file).num_rows) for file in files)
         return n_records if self.limit is None else min(n_records, self.limit)
@@ -145,11 +139,8 @@ class Trace:
                 break
         return found
 
-    def _format_of(self, file: Path) -> str:
-        return self.format if self.format != "auto" else _format_by_name(file)
-
     def _require_columns(self, file: Path) -> None:
-        kind = self._format_of(file)
+        kind = _format_of(file, self.format)
         schema = _schema(file, kind, self.delimiter)
         named = [("key", column) for column in self.key]
         named += [] if self.weight is None else [("weight", self.weight)]
@@ -187,7 +178,7 @@ class Trace:
         self, file: Path, columns: tuple[str, ...], chunk_size: int, *, as_number: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Yield some columns of a file, in pieces of any size."""
-        kind = self._format_of(file)
+        kind = _format_of(file, self.format)
         if kind == "parquet":
             with pa.parquet.ParquetFile(file) as parquet:
                 # One reader per row group: a reader of all keeps what it has read to the end.
@@ -261,21 +252,26 @@ def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dic
     if format not in ("auto", *known):
         raise ValueError(f"format must be one of auto, {', '.join(known)}, not {shown(format)}")
     file = files_of(path)[0]
-    kind = _format_by_name(file) if format == "auto" else format
-    delimiter_of(delimiter, "trace: delimiter")
-    require_csv(delimiter, "trace: delimiter", file.name, kind)
+    kind = _format_of(file, format)
+    delimiter_of(delimiter)
     schema = _schema(file, kind, delimiter)
     return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _schema(file: Path, kind: str, delimiter: str) -> pa.Schema:
+    if delimiter != BY_NAME and kind != "csv":
+        raise ValueError(
+            f"trace: delimiter goes with CSV files, and {shown(file.name)} is read as {kind}"
+        )
     try:
         return schema_of(file, kind, delimiter)
     except pa.ArrowInvalid as error:
         raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
 
 
-def _format_by_name(file: Path) -> str:
+def _format_of(file: Path, format: str) -> str:
+    if format != "auto":
+        return format
     suffix = suffix_of(file)
     if suffix not in FORMATS:
         raise ValueError(

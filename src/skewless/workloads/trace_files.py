@@ -14,14 +14,13 @@ from skewless.plumbing.arguments import shown
 
 #: It goes by the end of the file's name.
 BY_NAME = "auto"
-ALLOWED = r"one ASCII character (\t is a tab), no quote and no end of a line"
 _NEVER = '"\n\r\0'
 
 
-def delimiter_of(text: object, what: str) -> str | None:
+def delimiter_of(text: object) -> str | None:
     r"""Return the delimiter that a text means, None for "auto"; raise ValueError for other texts.
 
-    >>> delimiter_of(";", "--delimiter"), delimiter_of(r"\t", "--delimiter")
+    >>> delimiter_of(";"), delimiter_of(r"\t")
     (';', '\t')
     """
     if text == BY_NAME:
@@ -29,13 +28,8 @@ def delimiter_of(text: object, what: str) -> str | None:
     found = "\t" if text == r"\t" else text
     if isinstance(found, str) and len(found) == 1 and found.isascii() and found not in _NEVER:
         return found
-    raise ValueError(f"{what} must be {ALLOWED}, not {shown(text)}")
-
-
-def require_csv(delimiter: object, what: str, file: str, kind: str) -> None:
-    """Raise ValueError if a delimiter is given for files that have none."""
-    if delimiter not in (None, BY_NAME) and kind != "csv":
-        raise ValueError(f"{what} goes with CSV files, and {shown(file)} is read as {kind}")
+    allowed = r"one ASCII character (\t is a tab), no quote and no end of a line"
+    raise ValueError(f"trace: delimiter must be {allowed}, not {shown(text)}")
 
 
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
@@ -54,7 +48,7 @@ def schema_of(file: Path, kind: str, delimiter: str = BY_NAME) -> pa.Schema:
 
 def open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
     """Return a reader of some columns as text; no columns means all."""
-    between = delimiter_of(delimiter, "delimiter") or ("\t" if suffix_of(file) == ".tsv" else ",")
+    between = delimiter_of(delimiter) or ("\t" if suffix_of(file) == ".tsv" else ",")
     return pa.csv.open_csv(
         file,
         read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),

@@ -26,7 +26,7 @@ class WindowTimes:
     merged: Floats  # when its results had left the merge stage
     latency_sum: Floats
     latency_max: Floats
-    latencies: Ints  # [window, bucket]; see `latency_bounds`
+    latencies: Ints  # [window, bucket]; see `BUCKETS_PER_OCTAVE`
     queues: Ints  # [window, worker]: records that waited as the window ended
 
 
@@ -69,9 +69,7 @@ class Clock:
         self._held = HeldKeys()
         self._parked = Parked(np.zeros(1, under_way.PARKED), np.zeros(1, np.int64))
         self._waiting: list[Ints] = []
-        self._merging = None
-        if timing.merge:
-            self._merging = MergeStage(timing, forwarding=forwarding)
+        self._merging = MergeStage(timing, forwarding=forwarding) if timing.merge else None
         self._merged: list[float] = []
 
     @property

@@ -162,13 +162,6 @@ def note(times: Times, window: I64, begin: F64, done: F64, latency: F64) -> None
     times.latencies[window, _bucket(latency)] += 1
 
 
-def latency_bounds() -> Floats:
-    """Return the lower bound of each bucket of latencies, in seconds."""
-    octaves = np.arange(N_BUCKETS) / BUCKETS_PER_OCTAVE
-    bounds: Floats = SHORTEST * 2.0**octaves
-    return bounds
-
-
 def latency_quantile(latencies: Ints, share: float) -> float:
     """Return the latency that a share of the records does not exceed, from their buckets.
 
@@ -179,5 +172,5 @@ def latency_quantile(latencies: Ints, share: float) -> float:
     if not total:
         return 0.0
     bucket = int(np.searchsorted(np.cumsum(counts), share * total))
-    half = 2.0 ** (0.5 / BUCKETS_PER_OCTAVE)
-    return float(latency_bounds()[bucket] * half)
+    lowest: float = SHORTEST * 2.0 ** (bucket / BUCKETS_PER_OCTAVE)
+    return lowest * float(2.0 ** (0.5 / BUCKETS_PER_OCTAVE))

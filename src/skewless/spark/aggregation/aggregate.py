@@ -179,14 +179,12 @@ class Combined:
         check_one_part(asked, self.strategy)
         require_skewless(asked.records.spark)
         self.choice.log()
-        if self.is_native and not self._can_finish():
+        is_batch = not asked.records.is_stream
+        # A task can finish whole keys: of a stream, the totals are elsewhere.
+        finishes = self.whole is not None or (self.are_whole and is_batch and not self.is_rough)
+        if self.is_native and not finishes:
             return merge_natively(self._combined(self.sent()), asked, self.late)
-        return self._typed(self._in_blocks(mode) if asked.records.is_stream else self._in_rows())
-
-    def _can_finish(self) -> bool:
-        """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
-        is_batch = not self.asked.records.is_stream
-        return self.whole is not None or (self.are_whole and is_batch and not self.is_rough)
+        return self._typed(self._in_rows() if is_batch else self._in_blocks(mode))
 
     def _in_blocks(self, mode: str | None) -> DataFrame:
         """Return partial results merged by us, in blocks, with state."""

@@ -139,7 +139,11 @@ class BlockMerger:
         if self.window is not None:
             start = int(key[1])
             end_ms = -(-(start + microseconds(self.window.size)) // 1000)
-        kept = self._kept(state)
+        kept = schema.empty_table()
+        if state.exists:
+            block, layout, _ = state.get
+            require_layout(layout, self.layout)
+            kept = from_block(block, schema)
         if state.hasTimedOut:
             state.remove()
             if self.mode == "append":
@@ -164,14 +168,6 @@ class BlockMerger:
             yield self._results(start, merged.slice(0, touched.num_rows))
         elif complete:
             yield self._results(start, merged)
-
-    def _kept(self, state: GroupState) -> pa.Table:
-        schema = self.partials.table_schema
-        if not state.exists:
-            return schema.empty_table()
-        block, layout, _ = state.get
-        require_layout(layout, self.layout)
-        return from_block(block, schema)
 
     def _results(self, start: int, table: pa.Table) -> pd.DataFrame:
         return pd.DataFrame({_START: [start], BLOCK: [to_block(self.partials.finish(table))]})

@@ -287,9 +287,7 @@ def known_source(asked: Asked, workers: int) -> Source | None:
         return source
     try:
         return replace(source, sample=sample_of(table.cast(partials.schema), partials))
-    except (
-        Exception
-    ) as error:  # of the user's class: the job will say where, and with which records
+    except Exception as error:  # of the user's class: the job will say where, on which records
         _LOGGER.info("aggregate: the aggregators could not be timed on the driver: %s", error)
         return source
 

@@ -89,8 +89,7 @@ def plain_query(asked: Asked) -> DataFrame:
 
 def _weighted_mean(value: Column, weight: Column) -> Column:
     v, w = value.cast("double"), weight.cast("double")
-    above, below = F.sum(v * w), F.sum(F.when(v.isNotNull(), w))
-    return F.when(below != 0, above / below)
+    return _ratio(None, v * w, F.when(v.isNotNull(), w))
 
 
 def _ratio(_: Any, above: Column, below: Column) -> Column:

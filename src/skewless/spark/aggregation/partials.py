@@ -85,7 +85,11 @@ class Partials:
         if self.pane is not None:
             if records.column(TIME).null_count:
                 records = records.filter(pc.is_valid(records.column(TIME)))
-            panes = self._panes(records.column(TIME))
+            times = records.column(TIME)
+            micros = times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
+            # Not (micros - offset) // pane: the difference does not fit for times near the limits.
+            numbers, rest = np.divmod(micros.to_numpy(), self.pane)
+            panes = numbers - (rest < self.offset % self.pane) - self.offset // self.pane
             records = records.append_column(PANE, pa.array(panes))
         columns = {name: _whole(records.column(name)) for name in records.column_names}
         groups = group([columns[name] for name in self.grouping])
@@ -133,20 +137,14 @@ class Partials:
         keys = [columns[name].take(first) for name in self.key]
         if self.pane is None:
             return keys
-        latest = _latest(columns[TIME], groups.codes, groups.n_groups)
-        return [columns[PANE].take(first), latest, *keys]
+        times = columns[TIME]  # no time is null, and no group is empty
+        latest = np.full(groups.n_groups, np.iinfo(np.int64).min)
+        np.maximum.at(latest, groups.codes, times.cast(pa.int64()).to_numpy())
+        return [columns[PANE].take(first), pa.array(latest).cast(times.type), *keys]
 
     def input_types(self, aggregation: Aggregation) -> list[pa.DataType]:
         """Return the types of the columns that an aggregation reads."""
         return [self.schema.field(name).type for name in aggregation.inputs]
-
-    def _panes(self, times: Any) -> Ints:
-        micros = times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
-        pane = self.pane or 1
-        # Not (micros - offset) // pane: the difference does not fit for times near the limits.
-        numbers, rest = np.divmod(micros.to_numpy(), pane)
-        panes: Ints = numbers - (rest < self.offset % pane) - self.offset // pane
-        return panes
 
 
 def _whole(column: Any) -> Any:
@@ -154,14 +152,6 @@ def _whole(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
-
-
-def _latest(times: Any, codes: Ints, n_groups: int) -> Any:
-    """Return the latest time of each group; no time is null, and no group is empty."""
-    micros = times.cast(pa.int64()).to_numpy()
-    latest = np.full(n_groups, np.iinfo(np.int64).min)
-    np.maximum.at(latest, codes, micros)
-    return pa.array(latest).cast(times.type)
 
 
 def _cast(arrays: list[Any], schema: pa.Schema) -> pa.Table:

@@ -55,8 +55,7 @@ def state_layout(
     if window is not None:
         size, slide = (microseconds(span) for span in (window.size, window.slide or window.size))
         begin = window.begin % slide
-        spans = f"{size} µs long, one every {slide} µs, from {begin} µs"
-        layout["state windows"] = spans
+        layout["state windows"] = f"{size} µs long, one every {slide} µs, from {begin} µs"
     chosen = zip(results, partials.aggregations.items(), strict=True)
     for number, (result, (name, aggregation)) in enumerate(chosen, start=1):
         held = ", ".join(type_text(field.type) for field in partials.states[name])

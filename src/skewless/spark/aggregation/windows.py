@@ -136,11 +136,9 @@ class Lateness:
 
     def applied(self, df: DataFrame, time: str) -> DataFrame:
         """Return the partial results of a stream with the watermark on their time."""
-        if not df.isStreaming:
-            return df
-        if self.watermark is not None:
+        if df.isStreaming and self.watermark is not None:
             return df.withWatermark(time, spelled(self.watermark))
-        if self.carried_ms is not None:
+        if df.isStreaming and self.carried_ms is not None:
             # Python functions lose this metadata; the watermark itself is applied before them.
             return df.withMetadata(time, {WATERMARK: self.carried_ms})
         return df
