@@ -141,9 +141,12 @@ def main(
     path = out or REPORT.path
     chosen = [replace(cell, records=min(cell.records, most)) for cell in cells()]
     records = read_records(path) if path.exists() else []
-    # What an earlier list of cells had is gone.
-    listed = {place(cell.about) for cell in chosen}
-    records = [one for one in records if place(one) in listed]
+    if out is None:
+        if most < 1 << 40:
+            raise typer.BadParameter("--most is for a try: give --out as well")
+        # What an earlier list of cells had is gone.
+        listed = {place(cell.about) for cell in chosen}
+        records = [one for one in records if place(one) in listed]
     chosen = [cell for cell in chosen if (full or not cell.full) and only in str(cell.about)]
     known = grouped(records, *PLACE)
     again = advice or refit

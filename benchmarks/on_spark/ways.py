@@ -145,8 +145,7 @@ def working(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     def counted(records: DataFrame) -> Row:
         rows = records.select("key").mapInArrow(work, kinds.COUNTS).toArrow()
         loads, pairs = (rows[name].to_numpy() for name in ("records", "keys"))
-        costs = loads + pairs * (cell.per_pair / cell.per_record if cell.per_record else 0.0)
-        return evenness(cell, costs) | {"result": int(loads.sum()), "pairs": int(pairs.sum())}
+        return evenness(cell, loads) | {"pairs": int(pairs.sum())}
 
     if cell.work == "sketches":  # the merge is no part of `work`: its cost is told
         return by_partition(cell, df.select("key"), merged, cell.costs)

@@ -131,6 +131,8 @@ def test_a_plan_tells_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ('"seconds": null', '"seconds": [1.0]', "plan: seconds"),
+        ('"seconds": null', '"seconds": [1.0, NaN]', "plan: seconds"),
         ('"workers": 3', '"workers": 1', "is not a plan.*a worker must be 0 … 0"),
         ('"version": 1', '"version": 3', "version 3"),
         ('"how": "left"', '"how": "outer"', "how must be one of inner"),

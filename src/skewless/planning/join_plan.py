@@ -89,7 +89,8 @@ class JoinPlan:
                 allowed = f"0 … {self.workers - 1}"
                 raise ValueError(f"plan: a worker must be {allowed}, not {shown(worker)}")
         numbers("plan: a load", list(self.loads))
-        numbers("plan: seconds", list(self.seconds or ()))
+        if self.seconds is not None:
+            numbers("plan: seconds", list(self.seconds), 2)
         if not self.homes:
             raise ValueError("plan: homes must name the workers of the buckets")
 

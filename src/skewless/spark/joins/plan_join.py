@@ -39,7 +39,9 @@ _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _HASH, _SIDE = internal("hash"), internal("side")
 #: A row is counted for sure if its position times the number of its partition is below 2 ** 16: all
 #: rows of a table of so many. Where a side has many bytes, the driver should get fewer rows.
-_ALL_COUNTED, _OF_LARGE, _LARGE_BYTES = 16, 14, 1 << 26
+_ALL_COUNTED, _OF_LARGE = 16, 14
+#: Spark says more than the second where it knows no size.
+_LARGE_BYTES, _UNKNOWN_BYTES = 1 << 26, 1 << 60
 #: Of a sampled key, so many standard deviations are not counted.
 _SURE = 3.0
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
@@ -258,7 +260,8 @@ def is_large(sides: Sides) -> bool:
     """Return whether a side is known to have many bytes, by what Spark knows without a job."""
     frames = [side.df._jdf for side in (sides.left, sides.right) if hasattr(side.df, "_jdf")]
     stats = [frame.queryExecution().optimizedPlan().stats() for frame in frames]
-    return any(int(str(one.sizeInBytes())) > _LARGE_BYTES for one in stats)
+    sizes = [int(str(one.sizeInBytes())) for one in stats]
+    return any(_LARGE_BYTES < size < _UNKNOWN_BYTES for size in sizes)
 
 
 def count_pairs(
@@ -308,7 +311,8 @@ def count_pairs(
     n_buckets = first_homes(n_workers).size
     buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets).astype(np.float64)
     buckets += max(total - loads.sum(), 0.0) / n_buckets
-    heaviest = np.argsort(-loads, kind="stable")[: pairs.n_listed(n_workers)]
+    # Of equal loads the hash decides: rows may come in another order the next time.
+    heaviest = np.lexsort((hashes, -loads))[: pairs.n_listed(n_workers)]
     told = {
         "left_rows": round(float(left.sum())),
         "right_rows": round(float(right.sum())),
