@@ -229,6 +229,19 @@ def test_large_partitions_are_sampled(spark: Any, monkeypatch: pytest.MonkeyPatc
     assert found["pairs"] == pytest.approx(n_pairs, rel=0.4)
 
 
+def test_keys_of_many_sampled_rows_count_with_all_of_them(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would seem to have half of their rows, and cells would be uneven."""
+    monkeypatch.setattr(planning, "_ALL_COUNTED", 10)
+    df = spark.range(0, 40_000, 1, 8).select((F.col("id") % 20).alias("k"), "id")
+    sides = both_sides(df, df, "k", "inner", "_r")
+    counted, found = planning.count_pairs(sides, 4, 1, untrusted=False)
+    assert found["is_sampled"]
+    # Chance: the standard deviation of the sum is 0.04.
+    assert counted.left.sum() == pytest.approx(40_000, rel=0.2)
+
+
 def test_of_tables_with_many_bytes_fewer_rows_are_counted(spark: Any) -> None:
     small, large = even(spark, 1_000), even(spark, 10_000_000)
     assert not planning.is_large(both_sides(small, small, "k", "inner", "_r"))

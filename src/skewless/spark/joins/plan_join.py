@@ -42,8 +42,9 @@ _HASH, _SIDE = internal("hash"), internal("side")
 _ALL_COUNTED, _OF_LARGE = 16, 14
 #: Spark says more than the second where it knows no size.
 _LARGE_BYTES, _UNKNOWN_BYTES = 1 << 26, 1 << 60
-#: Of a sampled key, so many standard deviations are not counted.
-_SURE = 3.0
+#: Of a sampled key, so many standard deviations are not sure to be there. Where this part of its
+#: rows is sure, all of them count: else keys of many rows would seem lighter than they are.
+_SURE, _KNOWN = 3.0, 0.1
 #: More than Spark can have, so that the driver gets few rows however many partitions there are.
 _MOST_PARTITIONS = 1 << 30
 
@@ -273,8 +274,8 @@ def count_pairs(
     what a plan says of it all. Large tables are thinned. So what the driver gets grows with the
     logarithm of their rows.
 
-    Two rows of a sample that meet by chance stand for thousands of pairs. So a sampled key counts
-    with the rows that it has for almost sure; what is left is taken for even.
+    Two rows of a sample that meet by chance stand for thousands of pairs. So a key of few sampled
+    rows counts with the rows that it has for almost sure; what is left is taken for even.
     """
     # In one list, which is parsed and analysed once.
     rows = [
@@ -302,11 +303,11 @@ def count_pairs(
     sums = by_hash.aggregate([(name, "sum") for name in names])
     hashes = sums[_HASH].to_numpy().view(np.uint64)
     left, left_error, right, right_error = (sums[f"{name}_sum"].to_numpy() for name in names)
-    sure = [
-        np.maximum(rows - _SURE * np.sqrt(error), rows > 0)
-        for rows, error in ((left, left_error), (right, right_error))
-    ]
-    loads = pairs.load_of(sure[0], sure[1], sides.how)
+    known = []
+    for rows, error in ((left, left_error), (right, right_error)):
+        sure = rows - _SURE * np.sqrt(error)
+        known.append(np.where(sure >= _KNOWN * rows, rows, np.maximum(sure, rows > 0)))
+    loads = pairs.load_of(known[0], known[1], sides.how)
     total = pairs.load_of(left, right, sides.how).sum()
     n_buckets = first_homes(n_workers).size
     buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets).astype(np.float64)
@@ -319,5 +320,5 @@ def count_pairs(
         "pairs": round(float(left @ right)),
         "is_sampled": bool(level.any()),
     }
-    listed = (hashes[heaviest], sure[0][heaviest], sure[1][heaviest])
+    listed = (hashes[heaviest], known[0][heaviest], known[1][heaviest])
     return PairCounts(*listed, buckets), told
