@@ -25,25 +25,28 @@ from skewless.cli.option import option
 PLAIN, OURS = "plain", "skewless"
 SLOTS = 2
 ABOUT = ("asks", "plain_verb", "our_verb")
+SHUFFLEBENCH = shufflebench()
 QUERIES: tuple[tuple[Query, Mapping[str, str]], ...] = (
     *((query, nexmark.SCHEMAS) for query in nexmark.QUERIES.values()),
-    (shufflebench(), SCHEMAS),
+    (SHUFFLEBENCH, SCHEMAS),
 )
 
 
-def write_streams(folder: Path, events: int, records: int) -> None:
-    """Write both streams. The short ones for the warm-up have the same number of files."""
-    Auctions(n_events=events, n_batches=4).write(folder / "measured")
-    ShuffleRecords(n_records=records).write(folder / "measured")
-    Auctions(n_events=max(events // 20, 1000), n_batches=4).write(folder / "warming")
-    ShuffleRecords(n_records=max(records // 20, 100)).write(folder / "warming")
+def write_streams(folder: Path, events: int, records: int, chosen: Sequence[Query]) -> None:
+    """Write what these queries read. The short streams of the warm-up have as many files."""
+    reads = {name for query in chosen for name in query.reads}
+    warm = max(events // 20, 1000), max(records // 20, 100)
+    for inputs, (n, n_records) in (("measured", (events, records)), ("warming", warm)):
+        Auctions(n_events=n, n_batches=4).write(folder / inputs, reads & nexmark.SCHEMAS.keys())
+        if SHUFFLEBENCH in chosen:
+            ShuffleRecords(n_records=n_records).write(folder / inputs)
 
 
 def measure(
-    spark: SparkSession, folder: Path, n_rounds: int, chosen: Sequence[str]
+    spark: SparkSession, folder: Path, n_rounds: int, chosen: Sequence[Query]
 ) -> Iterator[Row]:
-    """Run every query in both ways in each round; the way that begins changes with the round."""
-    asked = [one for one in QUERIES if not chosen or one[0].name in chosen]
+    """Run the queries in both ways in each round; the way that begins changes with the round."""
+    asked = [one for one in QUERIES if one[0] in chosen]
     for number, (query, schemas) in in_turns(asked, n_rounds + 1, "queries"):
         inputs = folder / ("measured" if number else "warming")
         runs: dict[str, Run] = {}
@@ -75,15 +78,17 @@ def table(records: Sequence[Row]) -> str:
             [
                 *(query, first["asks"], f"`{first['plain_verb']}`"),
                 f"`{first['our_verb']}`",
+                f"{sum(first['batch_records']):,}",
                 *(f"{median(map(_speed, runs)):,.0f}" for runs in both),
                 *(f"{median(found):.2f}", range_of(found)),
                 *(f"{_batch_seconds(runs):.2f}" for runs in both),
+                *(_fixed_part(runs) for runs in both),
                 f"{first['rows']:,}",
             ]
         )
     asked = "query | what it asks | plain Spark | skewless"
-    speed = "records/s and core: plain | skewless | skewless / plain | lowest to highest"
-    seconds = "batch in s: plain | batch in s: skewless"
+    speed = "records | records/s and core: plain | skewless | skewless / plain | lowest to highest"
+    seconds = "batch in s: plain | skewless | fixed part: plain | skewless"
     return markdown(f"{asked} | {speed} | {seconds} | rows, equal", rows)
 
 
@@ -92,14 +97,21 @@ def _speed(run: Row) -> float:
     return float(sum(run["batch_records"]) / sum(run["batch_seconds"]) / SLOTS)
 
 
-def _batch_seconds(runs: Sequence[Row]) -> float:
-    """Return the median time of a micro-batch of more than one record per stream."""
+def _fixed_part(runs: Sequence[Row]) -> str:
+    """Return how much of a micro-batch the time of a closing one is, if there are any."""
+    if all(min(run["batch_records"]) > run["n_streams"] for run in runs):
+        return ""
+    return f"{_batch_seconds(runs, closing=True) / _batch_seconds(runs):.0%}"
+
+
+def _batch_seconds(runs: Sequence[Row], *, closing: bool = False) -> float:
+    """Return the median time of micro-batches: of those with one record per stream, or others."""
     return float(
         median(
             seconds
             for r in runs
             for seconds, n in zip(r["batch_seconds"], r["batch_records"], strict=True)
-            if n > r["n_streams"]
+            if (n > r["n_streams"]) != closing
         )
     )
 
@@ -123,8 +135,9 @@ def main(
             raise typer.BadParameter(f"--query must be one of {', '.join(known)}, not {name!r}")
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
     with spark_and_folder("public workloads", SLOTS, settings) as (spark, folder):
-        write_streams(folder, events, records)
-        found = list(measure(spark, folder, n_rounds, query or []))
+        chosen = [each for each, _ in QUERIES if not query or each.name in query]
+        write_streams(folder, events, records, chosen)
+        found = list(measure(spark, folder, n_rounds, chosen))
     kept = [one for one in REPORT.read() if one["query"] not in (query or known)]
     REPORT.write(sorted(kept + found, key=lambda one: known.index(one["query"])))
 

@@ -5,6 +5,7 @@ Of 50 events, the first is a person, the next three are auctions, and 46 are bid
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -117,11 +118,11 @@ class Auctions:
             }
         )
 
-    def write(self, folder: Path) -> None:
-        """Write the folders `persons`, `auctions` and `bids`, a file of each per micro-batch."""
+    def write(self, folder: Path, names: Iterable[str] = ("persons", "auctions", "bids")) -> None:
+        """Write the folder of each of these streams, a file of it per micro-batch."""
         edges = [self.n_events * i // self.n_batches for i in range(self.n_batches + 1)]
         times = [_BEGIN_US + edge * self._step_us for edge in edges]
-        for name in ("persons", "auctions", "bids"):
+        for name in names:
             table: pa.Table = getattr(self, name)()
             cuts = np.searchsorted(table["ts"].cast(pa.int64()).to_numpy(), times)
             pieces = [table[a:b] for a, b in pairwise(cuts)]

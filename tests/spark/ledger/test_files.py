@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -139,6 +140,33 @@ def test_any_flipped_byte_is_noticed():
             damaged[position] ^= flip
             with pytest.raises(LedgerCorrupt, match="here"):
                 from_bytes(bytes(damaged), "here")
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 8, 1 << 20, (1 << 20) + 1, 3_500_000])
+def test_files_of_several_ranges_are_checked_like_small_ones(size):
+    content = np.random.default_rng(size).bytes(size)
+    whole = seal(content)
+    assert bytes(unseal(whole, "here"))[:size] == content
+    for position in (0, (1 << 20) - 1, size // 2, size - 1, size, size + 7, len(whole) - 1):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        with pytest.raises(LedgerCorrupt, match="here"):
+            unseal(bytes(damaged), "here")
+    swapped = content[size // 2 :] + content[: size // 2]
+    with pytest.raises(LedgerCorrupt, match="its checksum does not match"):
+        unseal(swapped + whole[size:], "here")
+
+
+def test_a_large_file_with_the_checksum_of_earlier_versions_is_read():
+    content = np.random.default_rng(1).bytes(2_000_000)
+    whole = seal(content)
+    sealed = whole[: len(content) + 8]
+    digest = hashlib.blake2b(sealed, digest_size=32).digest()
+    before = sealed + b"SKEWLESS" + digest
+    assert before != whole
+    assert bytes(unseal(before, "here")) == sealed
+    with pytest.raises(LedgerCorrupt, match="its checksum does not match"):
+        unseal(b"?" + before[1:], "here")
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\0" * 4096, to_bytes(small()) + b"\0"])

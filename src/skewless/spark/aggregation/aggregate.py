@@ -45,7 +45,7 @@ from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.arguments import RoutingArguments, routing_arguments, weight_column
-from skewless.spark.routing.planned.placing import HASH, with_worker
+from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.planned.plan_keys import logged_plan
 from skewless.spark.routing.query_ledger import QueryLedger, claim_of
 from skewless.spark.routing.route import decided, make_router, routed
@@ -227,7 +227,7 @@ class Combined:
 
         combine.__name__ = f"skewless {self.choice}"
         types = from_arrow_schema(packing.schema if packing else schema)
-        unused = (_COST, HASH) if self.whole is not None else (_WORKER, _COST, HASH)
+        unused = (_COST,) if self.whole is not None else (_WORKER, _COST)
         return records.drop(*unused).mapInArrow(combine, types)
 
     def _typed(self, merged: DataFrame) -> DataFrame:
@@ -278,13 +278,11 @@ class Planned(Combined):
         plan = logged_plan(asked.records, self.given, self.weight, whole_keys=self.are_whole)
         chosen = Records.of(asked.records.df.select(*asked.sent(asked.records.key.grouped)))
         key = replace(asked.records.key, columns=tuple(F.col(name) for name in asked.key))
-        numbered = with_worker(replace(chosen, key=key), plan, _WORKER)
-        split = [one.hashed for one in plan.split]
-        if not split:
+        if not plan.split:
             self.are_whole, self.whole = True, None
-        elif self.whole is not None:  # numbers as in `marks`: a record of a split key has no home
-            number = F.col(_WORKER) + F.when(F.col(HASH).isin(split), n_workers).otherwise(0)
-            numbered = numbered.withColumn(_WORKER, number)
+        # Numbers as in `marks`: a record of a split key has no home.
+        added = 0 if self.whole is None else n_workers
+        numbered = with_worker(replace(chosen, key=key), plan, _WORKER, added)
         return numbered.repartitionById(n_workers, F.col(_WORKER))
 
 

@@ -140,7 +140,7 @@ def _with_absence(df: DataFrame, other: DataFrame, way: _Way, other_way: _Way) -
 def _in_cells(df: DataFrame, plan: JoinPlan, way: _Way) -> DataFrame:
     """Return the rows in the partitions of their workers, once for each of their cells."""
     # In few steps, since each is analysed. Null has no match, so its rows need not be together.
-    home = home_of(f"coalesce({way.hash}, {_DEALT})", plan.workers, plan.homes)
+    home = home_of(F.coalesce(F.col(way.hash), F.col(_DEALT)), plan.workers, plan.homes)
     own = f"if({way.divided} > 1, CAST(pmod({_DEALT}, {way.divided}) AS INT), 0)"
     copy = "0"
     if way.n_copies > 1:
@@ -151,10 +151,11 @@ def _in_cells(df: DataFrame, plan: JoinPlan, way: _Way) -> DataFrame:
     columns = [
         *map(quoted, way.side.df.columns),
         f"if({_WORKERS} IS NULL, -1, {place}) AS {way.cell}",  # -1: the key is not in the plan
-        f"coalesce(get({_WORKERS}, {place}), {home}) AS {way.worker}",  # null has no element
     ]
     if way.looks_up:
         # Of the copies of a row, the first one tells.
         alone = f"if({way.copied} > 1, {way.absent} AND {copy} = 0, NULL)"
         columns.append(f"coalesce({alone}, true) AS {way.absent}")
-    return df.selectExpr(*columns).repartitionById(plan.workers, F.col(way.worker))
+    worker = F.coalesce(F.expr(f"get({_WORKERS}, {place})"), home)  # null has no element
+    in_cells = df.select(*map(F.expr, columns), worker.alias(way.worker))
+    return in_cells.repartitionById(plan.workers, F.col(way.worker))

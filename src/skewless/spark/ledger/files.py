@@ -15,6 +15,7 @@ import hashlib
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ _LETTERS = b"SKEWLESS"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
 _LENGTH_BYTES = 8
+#: A longer content is sealed by the checksums of its ranges, which take a fifth of the time.
+_RANGE_BYTES = 1 << 20
 #: The end of an Arrow stream. In version 1, the seal followed it without a length.
 _ARROW_ENDS = b"\xff\xff\xff\xff\0\0\0\0"
 #: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
@@ -157,9 +160,26 @@ def one_line(error: Exception) -> str:
 def seal(content: Any, after: bytes = b"") -> bytes:
     """Return `content` as a block: followed by its length and its seal, and the bytes `after`."""
     length = len(content).to_bytes(_LENGTH_BYTES, "little")
+    return b"".join((content, length, _LETTERS, _digest(content, length), after))
+
+
+def _digest(content: Any, length: bytes) -> bytes:
+    """Return the checksum of a content and its length; of ranges, if they are many bytes.
+
+    It is against damage. Whoever can write the file can write its seal as well.
+    """
+    view = memoryview(content)
+    if view.nbytes <= _RANGE_BYTES:
+        return _whole_digest(view, length)
+    begins = range(0, view.nbytes, _RANGE_BYTES)
+    sums = np.array([zlib.crc32(view[a : a + _RANGE_BYTES]) for a in begins], "<u4")
+    return _whole_digest(sums.tobytes(), length)
+
+
+def _whole_digest(content: Any, length: bytes) -> bytes:
     digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES)
     digest.update(length)
-    return b"".join((content, length, _LETTERS, digest.digest(), after))
+    return digest.digest()
 
 
 def begin_of_last(data: Any) -> int:
@@ -176,11 +196,12 @@ def unseal(data: Any, where: str) -> Any:
         raise _too_old(where, "1")
     if len(data) < _SEAL_BYTES or letters != _LETTERS or begin < 0:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
-    content = data[begin:-_SEAL_BYTES]
-    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
-    if data[-_DIGEST_BYTES:] != digest:
+    sealed = memoryview(data)[begin:-_SEAL_BYTES]
+    parts = sealed[:-_LENGTH_BYTES], bytes(sealed[-_LENGTH_BYTES:])
+    # Files of earlier versions have the checksum of the whole.
+    if all(data[-_DIGEST_BYTES:] != digest(*parts) for digest in (_digest, _whole_digest)):
         raise LedgerCorrupt(f"{where} is damaged: its checksum does not match its content")
-    return content
+    return data[begin:-_SEAL_BYTES]
 
 
 def require_version(found: Any, version: Any, wanted: str, where: str) -> None:

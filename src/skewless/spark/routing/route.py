@@ -58,8 +58,9 @@ def route(
     """Return `df` with the worker of every record, each record in the partition of its worker.
 
     A batch that is cheap to count is planned first: `route` counts its keys when it is called, in
-    one job, as `plan_keys` does, and logs that. The JVM then routes by the plan. Only keys that fit
-    whole on no worker are split, and nothing of skewless runs in the workers.
+    one job, and logs that; of large partitions, it counts a sample. The JVM then routes by the
+    plan. Only keys that fit whole on no worker are split, and nothing of skewless runs in the
+    workers.
 
     A stream, and a batch that is expensive to compute and not cached, are decided online, in
     Python. Each task is a source: it routes the records that it reads, in the order in which it

@@ -320,7 +320,8 @@ def planned_first(records: Records, sends: Sending, place: Placed) -> DataFrame:
     plan = made_plan(records, n_workers, seed, untrusted=untrusted, whole_keys=True)
     sent = records.df.select(*sends.columns)
     key = replace(records.key, columns=tuple(sends.key))
-    found = with_worker(Records(sent, sent.schema, key), plan, WORKER)
+    hashed = seeded_hash(key, plan.made.seed, untrusted=untrusted)
+    found = with_worker(Records(sent, sent.schema, key), plan, WORKER).withColumn(HASH, hashed)
     return found.select(*sends.sent.schema.names).repartitionById(n_workers, F.col(WORKER))
 
 

@@ -145,6 +145,21 @@ def test_large_partitions_of_an_expensive_input_are_sampled(
         assert plan_keys(df, "k", WORKERS, seed=SEED + 1).loads != plan.loads
 
 
+def test_route_counts_a_sample_of_large_partitions_and_keeps_the_tolerance(
+    skewed: DataFrame, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Here from 8,192 records on; a plan that is shown counts all."""
+    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (13, 4))
+    with caplog.at_level(logging.INFO, "skewless"):
+        routed = route(skewed, "k", workers=WORKERS, seed=SEED)
+    assert "(sample)" in caplog.text
+    found = workers_of(routed)
+    assert [key for key, workers in found.items() if len(workers) > 1] == ["hot"]
+    assert sum(loads_of(routed)) == N
+    assert imbalance(loads_of(routed)) <= 0.1  # 0.05, and the error of so small a sample
+    assert plan_keys(skewed, "k", WORKERS, seed=SEED).made.counted == "exact"
+
+
 def test_a_session_in_which_no_column_refers_to_its_neighbour(
     spark: Any, skewed: DataFrame
 ) -> None:

@@ -1,10 +1,10 @@
 """The column of the worker by a plan, computed in the JVM, and how split keys are dealt.
 
-The keys of the table are joined with a broadcast of a few thousand rows; all others go by a seeded
-hash. The records of a split key are dealt by a seeded hash: of the record's partition and place if
-a task that runs again reads the same order, or if Spark's checksums notice that it did not and
-start again what has read the records; else of the record's content. Otherwise a lost executor could
-lose records of a split key, and double others.
+The keys of the table are looked up in arrays; all others go by a seeded hash. The records of a
+split key are dealt by a seeded hash: of the record's partition and place if a task that runs again
+reads the same order, or if Spark's checksums notice that it did not and start again what has read
+the records; else of the record's content. Otherwise a lost executor could lose records of a split
+key, and double others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -21,82 +20,62 @@ from pyspark.sql import types as T
 
 from skewless.kernels.hashing import seed_array
 from skewless.planning.key_plan import KeyPlan
-from skewless.planning.packing import Piece
-from skewless.spark.columns import can_be_hashed, internal, quoted
+from skewless.planning.slots import Slots
+from skewless.spark.columns import can_be_hashed, quoted
 from skewless.spark.records import Records
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
 
-HASH, _DEALT, _LISTED = internal("hash"), internal("dealt"), internal("listed")
-_WORKER, _CELLS = internal("whole"), internal("cells")
 _CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
 CHECKSUMS = (f"{_CHECKSUM}.enabled", f"{_CHECKSUM}.enableFullRetryOnMismatch")
-#: A cell of the table of a split key is cut at a number of this many bits.
-_CUT_BITS = 32
-_CELL = pa.struct([("cut", pa.int64()), ("one", pa.int32()), ("other", pa.int32())])
-_TABLE = pa.schema([(_LISTED, pa.int64()), (_WORKER, pa.int32()), (_CELLS, pa.list_(_CELL))])
 
 
 def placed(records: Records, plan: KeyPlan, column: str) -> DataFrame:
     """Return records with the worker of each in `column`, in the partition of that worker."""
-    with_workers = with_worker(records, plan, column).drop(HASH)
+    with_workers = with_worker(records, plan, column)
     return with_workers.repartitionById(plan.n_workers, F.col(quoted(column)))
 
 
-def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
-    """Return records with the hash of the key, `HASH`, and the worker; nothing is moved."""
-    made, df = plan.made, records.df
-    home = home_of(HASH, plan.n_workers, plan.homes)
-    hashed = df.withColumn(HASH, seeded_hash(records.key, made.seed, untrusted=made.untrusted))
-    if not plan.table:
-        return hashed.withColumn(column, F.expr(home))
-    internals, split = [_LISTED, _WORKER, _CELLS], "NULL"
-    if plan.split:
-        hashed = hashed.withColumn(_DEALT, dealing(records, made.seed))
-        internals.append(_DEALT)
-        cell = f"get({_CELLS}, CAST(pmod({_DEALT}, size({_CELLS})) AS INT))"
-        is_one = f"shiftrightunsigned({_DEALT}, {64 - _CUT_BITS}) < {cell}.cut"
-        split = f"if({_CELLS} IS NULL, NULL, if({is_one}, {cell}.one, {cell}.other))"
-    rows = [
-        {_LISTED: key.hashed, _CELLS: alias_cells(key.pieces)}
-        if key.is_split
-        else {_LISTED: key.hashed, _WORKER: key.pieces[0].worker}
-        for key in plan.table
-    ]
-    # In one task, since these rows are few.
-    table = df.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TABLE)).coalesce(1)
-    joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
-    worker = F.expr(f"coalesce({_WORKER}, {split}, {home})")
-    return joined.withColumn(column, worker).drop(*internals)
+def with_worker(records: Records, plan: KeyPlan, column: str, added: int = 0) -> DataFrame:
+    """Return records with the worker of each; nothing is moved.
 
-
-def alias_cells(pieces: Sequence[Piece]) -> list[dict[str, int]]:
-    """Return the shares as cells of equal size, each with at most two workers (Walker, 1977).
-
-    >>> alias_cells([Piece(4, 0.75), Piece(7, 0.25)])
-    [{'cut': 2147483648, 'one': 7, 'other': 4}, {'cut': 4294967296, 'one': 4, 'other': 4}]
+    The workers of the records of split keys are numbered from `added` on.
     """
-    whole = 1 << _CUT_BITS
-    left = [[share * len(pieces), worker] for worker, share in pieces]
-    cells = []
-    while len(left) > 1:
-        left.sort()
-        least, worker = left.pop(0)
-        cut = round(min(max(least, 0.0), 1.0) * whole)
-        cells.append({"cut": cut, "one": int(worker), "other": int(left[-1][1])})
-        left[-1][0] -= 1.0 - least
-    last = int(left[0][1])
-    return [*cells, {"cut": whole, "one": last, "other": last}]
+    made = plan.made
+    # Spark computes an expression that occurs several times once.
+    hashed = seeded_hash(records.key, made.seed, untrusted=made.untrusted)
+    worker = home_of(hashed, plan.n_workers, plan.homes)
+    if plan.table:
+        slots = Slots.of(plan.table, added)
+        hashes, workers = _array(slots.hashes, "BIGINT"), _array(slots.workers)
+        begins, masks = _array(slots.begins), _array(slots.masks)
+        dealt = dealing(records, made.seed) if plan.split else F.lit(0)
+        last = F.lit(len(slots.hashes) - 1)
+
+        def found(slot: Column) -> Column:
+            return F.get(workers, F.get(begins, slot) + dealt.bitwiseAND(F.get(masks, slot)))
+
+        first = hashed.bitwiseAND(last).cast("int")
+        second = F.shiftrightunsigned(hashed, 32).bitwiseAND(last).cast("int")
+        worker = (
+            F.when(F.get(hashes, first) == hashed, found(first))
+            .when(F.get(hashes, second) == hashed, found(second))
+            .otherwise(worker)
+        )
+    return records.df.withColumn(column, worker)
 
 
-def home_of(hashed: str, n: int, by_bucket: Sequence[int]) -> str:
-    """Return the expression of the worker of a hash that is not in the table: of its bucket."""
+def home_of(hashed: Column, n: int, by_bucket: Sequence[int]) -> Column:
+    """Return the worker of a hash that is not in the table: that of its bucket."""
     homes = np.array(by_bucket)
     if (homes == np.arange(homes.size) % n).all() and homes.size % n == 0:
-        return f"CAST(pmod({hashed}, {n}L) AS INT)"
-    # One literal that Spark folds to an array: thousands of literals would take seconds to parse.
-    array = f"CAST(split('{','.join(map(str, by_bucket))}', ',') AS ARRAY<INT>)"
-    return f"get({array}, CAST(pmod({hashed}, {homes.size}L) AS INT))"
+        return F.pmod(hashed, F.lit(n)).cast("int")
+    return F.get(_array(by_bucket), F.pmod(hashed, F.lit(homes.size)).cast("int"))
+
+
+def _array(numbers: Sequence[int], kind: str = "INT") -> Column:
+    """Return an array as one literal: Spark would take seconds to parse thousands of them."""
+    return F.expr(f"CAST(split('{','.join(map(str, numbers))}', ',') AS ARRAY<{kind}>)")
 
 
 def dealing(records: Records, seed: int) -> Column:

@@ -29,8 +29,10 @@ from skewless.spark.routing.seeds import draw_seed, log_seed
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
-#: Where a sample is counted: all of 2 ** 17 records of a single partition, else of 2 ** 15 each.
-_THIN = (17, 4)
+#: Where a sample is counted: all of 2 ** 18 records of a single partition, else of 2 ** 16 each.
+_THIN = (18, 4)
+#: By how much the load of a worker differs from that of a sample, as a part of the mean.
+_ERROR = 0.01
 _WORKER, _LOAD = internal("worker"), internal("load")
 _LOGGER = logging.getLogger("skewless")
 
@@ -158,7 +160,7 @@ def plan_keys(
         tolerance=_at_least_0(tolerance, "tolerance"),
         untrusted=given.untrusted_keys,
         whole_keys=is_whole(whole_keys),
-        named=True,
+        is_shown=True,
     )
 
 
@@ -173,12 +175,14 @@ def made_plan(
     tolerance: float = TOLERANCE,
     untrusted: bool = False,
     whole_keys: bool = False,
-    named: bool = False,
+    is_shown: bool = False,
     packing: Callable[[KeyCounts], Packed] | None = None,
 ) -> KeyPlan:
     """Return the plan for arguments that are checked.
 
-    `named`: the plan has the keys as text. `packing`: in another way than by `pack`.
+    `is_shown`: the user sees the plan. Then it has the keys as text, and all records are counted
+    where that is cheap; else a sample of large partitions. `packing`: in another way than by
+    `pack`.
     """
     df, key = records.df, records.key
     kinds = tuple(field.dataType.simpleString() for field in key.fields)
@@ -193,14 +197,15 @@ def made_plan(
     n_buckets = first_homes(n_workers, capacities).size
     begin = time.perf_counter()
     # A few heavy records could be missed, and no sample tells how many keys there are.
-    is_exact = cost is not None or per_key > 0 or input_of(df).is_cheap
+    is_exact = cost is not None or per_key > 0 or (is_shown and input_of(df).is_cheap)
     thin = None if is_exact else (*_THIN, seed >> 1)
-    names = key if named else None
+    names = key if is_shown else None
     found = count_keys(df, hashed, n_buckets, weight=cost, per_key=per_key, named=names, thin=thin)
     counted = "sample" if found.is_sampled else "exact"
     made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
+    allowed = max(tolerance - _ERROR, tolerance / 2) if found.is_sampled else tolerance
     packed = (
-        pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
+        pack(found.counts, n_workers, capacities, allowed, whole_keys=whole_keys)
         if packing is None
         else packing(found.counts)
     )
