@@ -140,6 +140,15 @@ def test_the_value_with_a_fraction_is_named_among_good_ones() -> None:
         to_arrow([*good, {"l": [1, 0.5]}, {"n": 1.5}], kind, "here", "state")
 
 
+def test_a_field_that_the_type_does_not_have_is_refused() -> None:
+    """Arrow would leave it out, and the state would be lost."""
+    kind = pa.struct({"low": pa.int64(), "high": pa.int64()})
+    states = [None, {}, {"low": 1}]
+    assert to_arrow(states, kind, "here", "state").to_pylist()[2] == {"low": 1, "high": None}
+    with pytest.raises(ValueError, match="here: a state has an unknown field 'lo', not of struct"):
+        to_arrow([*states, {"lo": 1}], kind, "here", "state")
+
+
 def test_a_result_of_another_type_is_refused_with_its_value() -> None:
     class Wrong(Mean):
         def finish(self, state: Any) -> Any:

@@ -57,6 +57,10 @@ def test_a_saved_plan_is_the_same_plan(tmp_path: Path) -> None:
         ({"table": [[1, 2.0, 3, [[0, 1.0]]]]}, "table cannot be"),
         ({"made": {}}, "made cannot be"),
         ({"capacities": [1.0]}, "capacities cannot be"),
+        ({"capacities": [0, 0, 0, 0]}, "capacities cannot be"),
+        ({"version": True}, "has version True"),
+        ({"loads": [10**400] * 4}, "is damaged"),
+        ({"loads": [1e308] * 4}, "loads cannot be"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:

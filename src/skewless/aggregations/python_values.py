@@ -27,6 +27,11 @@ def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str)
             f"{name}: the {what} {culprit!r} is not of the declared type {kind}: "
             "a whole number would lose its fraction"
         )
+    known = {field.name for field in kind} if pt.is_struct(kind) else set()
+    dicts = (value for value in values if isinstance(value, dict)) if known else ()
+    unknown = set().union(*dicts) - known  # Arrow would leave these out
+    if unknown:
+        raise ValueError(f"{name}: a {what} has an unknown field {unknown.pop()!r}, not of {kind}")
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

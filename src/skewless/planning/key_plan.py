@@ -81,7 +81,7 @@ def read_fields(path: str | Path, kind: str) -> tuple[Path, dict[str, Any]]:
     if not isinstance(found, dict) or found.pop("format", None) != kind:
         raise ValueError(f"path: {place} is no {kind}: `save` writes one")
     version = found.pop("version", None)
-    if version != _VERSION:
+    if type(version) is not int or version != _VERSION:
         raise ValueError(
             f"path: {place} has version {shown(version)}, and this skewless reads version "
             f"{_VERSION}: make the plan again"
@@ -129,6 +129,7 @@ def _made(value: Any) -> Made:
     weight = "" if value["weight"] is None else value["weight"]
     are_texts = all(isinstance(one, str) for one in (*texts["key"], *texts["types"], weight))
     is_right = are_texts and type(value["untrusted"]) is bool
+    is_right = is_right and len(texts["key"]) == len(texts["types"]) > 0
     _require(is_right and value["counted"] in ("exact", "sample"), "made", value)
     return Made(**value | texts | {"seed": seed})
 
@@ -187,14 +188,17 @@ class KeyPlan:
             _require(bool(homes), "homes", [])
             loads = numbers("loads", fields["loads"], n)
             n_keys = whole(fields["n_keys"], "n_keys")
+            _require(math.isfinite(sum(loads)), "loads", fields["loads"])
+            is_able = speeds is None or 0 < sum(speeds) < math.inf
+            _require(is_able, "capacities", fields["capacities"])
             return cls(n, speeds, table, homes, loads, n_keys, _made(fields["made"]))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ValueError(f"path: {place} is damaged: {error}") from None
 
     def __str__(self) -> str:
         is_exact = self.made.counted == "exact"
         how, least = ("all records", "") if is_exact else ("a sample", "at least ")
-        unit = "records" if self.made.weight is None else f"of {self.made.weight}"
+        unit = "records" if self.made.weight is None else f"of {printable(self.made.weight)}"
         unit += f" and {number(self.made.per_key, 1)} a key" if self.made.per_key else ""
         lines = [
             f"{number(sum(self.loads))} {unit}, {least}{number(self.n_keys)} keys of "

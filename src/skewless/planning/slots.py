@@ -6,6 +6,7 @@ takes longer than to look into arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,10 @@ import numpy as np
 from skewless.planning.key_plan import PlannedKey
 from skewless.planning.packing import Piece
 
-#: A worker gets this many places of a split key, or up to twice as many, if shares are equal.
-_PLACES_PER_WORKER = 128
+#: A worker gets this many places of a split key, or up to twice as many, if shares are equal; of
+#: a key with so many places that Spark would take long to print them, fewer.
+_PLACES_PER_WORKER, _LEAST_PER_WORKER = 64, 16
+_MANY_PLACES = 1 << 16
 #: More slots per key are needed only if somebody chose the hashes.
 _MOST_SLOTS_PER_KEY = 1024
 _WORD = 1 << 32
@@ -35,8 +38,10 @@ class Slots(NamedTuple):
     workers: list[int]
 
     @classmethod
-    def of(cls, table: Sequence[PlannedKey], added: int = 0) -> Slots:
+    def of(cls, table: Sequence[PlannedKey], added: int = 0, slowness: float = 1.0) -> Slots:
         """Return the slots of a table; the workers of split keys are numbered from `added` on.
+
+        The fastest worker is so many times as fast as the slowest one.
 
         >>> slots = Slots.of([PlannedKey(5, 9.0, (Piece(3, 1.0),))])
         >>> slots.hashes[1], slots.workers[slots.begins[1]]
@@ -47,11 +52,13 @@ class Slots(NamedTuple):
         while (seats := _seats(hashes, n)) is None:
             n *= 2
             if n > _MOST_SLOTS_PER_KEY * len(table):
-                raise ValueError("plan: the hashes of its keys are not random: make it again")
+                raise ValueError(
+                    "plan: somebody has chosen its keys: plan again with untrusted_keys=True"
+                )
         found = cls([_signed((slot ^ 1) * (_WORD + 1)) for slot in range(n)], [0] * n, [0] * n, [])
         for slot, place in seats.items():
             key = table[place]
-            dealt = [worker + added for worker in dealt_to(key.pieces)]
+            dealt = [worker + added for worker in dealt_to(key.pieces, slowness)]
             dealt = dealt if key.is_split else [key.pieces[0].worker]
             found.hashes[slot], found.begins[slot] = key.hashed, len(found.workers)
             found.masks[slot] = len(dealt) - 1
@@ -59,14 +66,15 @@ class Slots(NamedTuple):
         return found
 
 
-def dealt_to(pieces: Sequence[Piece]) -> list[int]:
+def dealt_to(pieces: Sequence[Piece], slowness: float = 1.0) -> list[int]:
     """Return the workers of a split key in places of equal size: a power of 2 of them.
 
     >>> found = dealt_to([Piece(4, 0.75), Piece(7, 0.25)])
     >>> len(found), found.count(4), found.count(7)
-    (256, 192, 64)
+    (128, 96, 32)
     """
-    size = _PLACES_PER_WORKER << (len(pieces) - 1).bit_length()
+    size = _PLACES_PER_WORKER << math.ceil(math.log2(len(pieces) * slowness))
+    size = min(size, max(_MANY_PLACES, _LEAST_PER_WORKER << (len(pieces) - 1).bit_length()))
     ends = np.rint(np.cumsum([piece.share for piece in pieces]) * size).astype(np.int64)
     ends[-1] = size
     workers = np.array([piece.worker for piece in pieces])

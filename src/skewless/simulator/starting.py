@@ -106,9 +106,12 @@ def require_capacities(
             f"capacities must be one number per worker: {n_workers}, not {speeds.size}"
         )
     allowed = (speeds >= 0) & (speeds.max() > 0) if may_be_0 else speeds > 0
-    if not (np.isfinite(speeds) & allowed).all():
+    most = np.finfo(np.float64).max / n_workers  # their sum is finite, too
+    if not (allowed & (speeds <= most)).all():
         which = "of at least 0, one of them above 0" if may_be_0 else "above 0"
-        raise ValueError(f"capacities must be finite numbers {which}, not {shown(speeds.tolist())}")
+        raise ValueError(
+            f"capacities must be numbers {which} with a finite sum, not {shown(speeds.tolist())}"
+        )
     return speeds
 
 

@@ -37,5 +37,5 @@ def test_ratios_are_taken_within_a_round() -> None:
     line = public.table(records).splitlines()[2]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[:4] == ["Q0", "what", "`groupBy`", "`sessions`"]
-    assert cells[4:8] == ["20", "20", "1.00", "0.50 – 2.00"]
-    assert cells[8:] == ["2.00", "2.00", "1,234"]
+    assert cells[4:9] == ["201", "20", "20", "1.00", "0.50 – 2.00"]
+    assert cells[9:] == ["2.00", "2.00", "50%", "50%", "1,234"]

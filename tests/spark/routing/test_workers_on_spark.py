@@ -200,8 +200,9 @@ def test_a_strategy_that_cannot_rescale_refuses_other_workers(spark: Any, tmp_pa
     ("options", "text"),
     [
         ({"capacities": [1.0, 2.0]}, "capacities must be one number per worker: 3, not 2"),
-        ({"capacities": [0.0, 0.0, 0.0]}, "finite numbers of at least 0, one of them above 0"),
-        ({"capacities": [1.0, 2.0, float("nan")]}, "capacities must be finite numbers"),
+        ({"capacities": [0.0, 0.0, 0.0]}, "one of them above 0 with a finite sum"),
+        ({"capacities": [1.0, 2.0, float("nan")]}, "with a finite sum, not"),
+        ({"capacities": [1e308, 1e308, 1.0]}, "with a finite sum, not"),
         (
             {"capacities": [1.0, 0.0, 2.0], "strategy": "pkg"},
             "capacities: strategy 'pkg' ignores differences in speed",

@@ -74,6 +74,7 @@ class HotKeys(advice.HotKeys):
         records = Records.of(df).by(self.key)
         require_new(text(column, "column"), records)
         name = self.best(whole_keys=is_whole(whole_keys)).strategy
+        _LOGGER.info("hot_keys: partitions by %s", name)
         base, _, number = name.rpartition("-")
         n, seed, key = self.workers, self.seed, records.key.columns
         assert n is not None  # predictions are for a number of workers

@@ -22,7 +22,7 @@ from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import Sides, both_sides
 from skewless.spark.routing import arguments
-from skewless.spark.routing.planned.counting import LEVEL, name_in_sql, numbered, sampled
+from skewless.spark.routing.planned.counting import COARSE, LEVEL, name_in_sql, numbered, sampled
 from skewless.spark.routing.planned.inputs import input_of, physical_plan
 from skewless.spark.routing.seeds import draw_seed
 
@@ -288,7 +288,8 @@ def count_pairs(
     # The sides are sampled by different numbers: else a row that is joined with itself would be in
     # both samples or in none, and the product of their counts be too large.
     power = _OF_LARGE if is_large(sides) else _ALL_COUNTED
-    drawn = sampled(rows[0].union(rows[1]), (_HASH, _SIDE), power, _MOST_PARTITIONS, _SIDE)
+    both = rows[0].union(rows[1])
+    drawn = sampled(both, (_HASH, _SIDE), power, _MOST_PARTITIONS, _SIDE, COARSE)
     table = drawn.toArrow()
     is_right = table[_SIDE].to_numpy() == 1
     level = table[LEVEL].to_numpy()

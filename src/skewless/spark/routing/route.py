@@ -149,6 +149,8 @@ def route(
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
         elif not df.isStreaming and input_of(df).is_cheap:
             return placed(records, logged_plan(records, given, weight), column)
+        elif not df.isStreaming:
+            _LOGGER.info("decides online, in Python: df is expensive to count; cache it to plan it")
         strategy = DEFAULT_STRATEGY
     router = make_router(df, records.key, strategy, given)
     cost = None
@@ -175,12 +177,15 @@ def require_new(column: object, records: Records) -> None:
 def _followed(records: Records, plan: object, others: Mapping[str, object]) -> KeyPlan:
     """Return the plan that was given; raise ValueError if these records cannot follow it."""
     if not isinstance(plan, KeyPlan):
-        raise ValueError(f"plan must be a KeyPlan, as plan_keys returns it, not {shown(plan)}")
+        raise ValueError(
+            "plan must be a KeyPlan of skewless.spark, as plan_keys returns it and KeyPlan.load "
+            f"reads it, not {shown(plan)}"
+        )
     if records.is_stream:
         raise ValueError("plan: df is a stream, and streams are decided online: leave out plan")
     given = [name for name, value in others.items() if value is not None]
     if given:
-        raise ValueError(f"plan: give it without {', '.join(given)}, which the plan has already")
+        raise ValueError(f"plan: leave out {', '.join(given)}: plan_keys has been told, or not")
     plan.require_key(records)
     return plan
 

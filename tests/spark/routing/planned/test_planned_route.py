@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from skewless.metrics import imbalance
 from skewless.spark import KeyPlan, join, plan_keys, route
+from skewless.spark.records import Records
 from skewless.spark.routing.planned import counting
-from skewless.spark.routing.planned.placing import CHECKSUMS
+from skewless.spark.routing.planned.placing import CHECKSUMS, dealing
 
 pytestmark = pytest.mark.spark
 PLANNED = "skewless.spark.routing.planned"
@@ -68,7 +69,7 @@ def test_a_batch_is_planned_first(
 ) -> None:
     with caplog.at_level(logging.INFO, "skewless"):
         routed = route(skewed, "k", workers=WORKERS)
-    assert "counted 2,002 keys of k in one job" in caplog.text
+    assert "counted 2,002 keys of k in " in caplog.text
     assert routed.columns == ["n", "k", "w", "worker"]
     assert routed.schema["worker"].dataType.simpleString() == "int"
     routed.explain()
@@ -133,7 +134,7 @@ def test_large_partitions_of_an_expensive_input_are_sampled(
     skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here from 4,096 records on."""
-    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (12, 4))
+    monkeypatch.setattr(f"{PLANNED}.plan_keys._thin", lambda *_: (12, 4, SEED))
     shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
     for df in (shuffled, shuffled.coalesce(1)):
         plan = plan_keys(df, "k", WORKERS, seed=SEED)
@@ -142,22 +143,69 @@ def test_large_partitions_of_an_expensive_input_are_sampled(
         assert sum(plan.loads) == pytest.approx(N, rel=0.1)
         assert [key.name for key in plan.split] == ["hot"]
         assert plan.fit(skewed).imbalance < 0.2  # 0.05, and 5 σ of a sample of 1,300 a worker
-        assert plan_keys(df, "k", WORKERS, seed=SEED + 1).loads != plan.loads
 
 
+@pytest.mark.parametrize(("n", "seed"), [(WORKERS, 1), (WORKERS, 2), (40, 3)])
 def test_route_counts_a_sample_of_large_partitions_and_keeps_the_tolerance(
-    skewed: DataFrame, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spark: Any, caplog: pytest.LogCaptureFixture, n: int, seed: int
 ) -> None:
-    """Here from 8,192 records on; a plan that is shown counts all."""
-    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (13, 4))
+    """A plan that is shown counts all records."""
+    n_rows = 500_000 * n if n == WORKERS else 100_000 * n
+    is_hot = F.col("id") % 2 == 0
+    light = F.pmod(F.xxhash64("id"), F.lit(50_000))
+    large = spark.range(0, n_rows, 1, 3).select(F.when(is_hot, -1).otherwise(light).alias("k"))
     with caplog.at_level(logging.INFO, "skewless"):
-        routed = route(skewed, "k", workers=WORKERS, seed=SEED)
+        routed = route(large, "k", workers=n, seed=seed)
     assert "(sample)" in caplog.text
-    found = workers_of(routed)
-    assert [key for key, workers in found.items() if len(workers) > 1] == ["hot"]
-    assert sum(loads_of(routed)) == N
-    assert imbalance(loads_of(routed)) <= 0.1  # 0.05, and the error of so small a sample
-    assert plan_keys(skewed, "k", WORKERS, seed=SEED).made.counted == "exact"
+    assert [key for key, workers in workers_of(routed).items() if len(workers) > 1] == [-1]
+    assert sum(loads_of(routed, n)) == n_rows
+    assert imbalance(loads_of(routed, n)) <= 0.05
+    assert plan_keys(large, "k", n, seed=seed).made.counted == "exact"
+
+
+def test_all_records_are_counted_if_a_sample_tells_too_little(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last of many partitions has all of them, and it is thinned the most."""
+    df = spark.range(0, 40 * 200_000, 1, 40).where("id >= 39 * 200000").selectExpr("id % 999 AS k")
+    with caplog.at_level(logging.INFO, "skewless"):
+        routed = route(df, "k", workers=16, seed=SEED)
+    assert "(exact)" in caplog.text
+    assert imbalance(loads_of(routed, 16)) <= 0.05
+
+
+def test_keys_that_have_one_hash_are_one_key_of_a_plan(spark: Any, tmp_path: Path) -> None:
+    """Spark's hash skips nulls, so it is the same for these, whatever the seed is."""
+    columns = [
+        f"CASE id % 5 WHEN {place} THEN 'x' WHEN {(place + 1) % 3} THEN NULL "
+        f"WHEN {(place + 2) % 3} THEN NULL ELSE CAST(id AS STRING) END AS k{place}"
+        for place in range(3)
+    ]
+    df = spark.range(20_000).selectExpr("id", *columns)
+    names = ["k0", "k1", "k2"]
+    plan = plan_keys(df, names, 4, seed=SEED)
+    plan.save(tmp_path / "plan")
+    loaded = KeyPlan.load(tmp_path / "plan")
+    assert loaded == plan
+    assert len(plan.split) == 1
+    assert plan.split[0].load == 12_000
+    routed = route(df, names, plan=loaded)
+    assert imbalance(loads_of(routed, 4)) <= 0.06
+    assert routed.count() == 20_000
+
+
+def test_what_a_plan_does_is_logged(
+    skewed: DataFrame, caplog: pytest.LogCaptureFixture, no_checksums: None
+) -> None:
+    plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
+    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
+    with caplog.at_level(logging.INFO, "skewless"):
+        route(shuffled, "k", workers=2)
+        plan_keys(skewed, "k", WORKERS, whole_keys=True, seed=SEED)
+    assert "decides online, in Python: df is expensive to count" in caplog.text
+    assert "keys stay whole, so a worker gets 3.0 times its fair share" in caplog.text
+    # It moves nothing, so it takes what `route` refuses without checksums.
+    assert sum(plan.fit(skewed.limit(500)).loads) == 500
 
 
 def test_a_session_in_which_no_column_refers_to_its_neighbour(
@@ -177,7 +225,7 @@ def test_a_session_in_which_no_column_refers_to_its_neighbour(
 def test_files_cached_data_weights_and_costs_of_keys_are_counted_exactly(
     skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (6, 4))
+    monkeypatch.setattr(f"{PLANNED}.plan_keys._thin", lambda *_: (6, 4, SEED))
     shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
     cached = shuffled.limit(3_000).cache()
     for df, options in (
@@ -223,6 +271,11 @@ def test_identical_rows_and_an_order_that_may_change(skewed: DataFrame, no_check
     with_rank = {row["n"]: row["worker"] for row in routed.collect()}
     other = route(shuffled.repartition(3, "w").coalesce(2), "k", plan=plan)
     assert {row["n"]: row["worker"] for row in other.collect()} == with_rank
+    # A sum of fractions depends on the order of the records, also inside a struct.
+    summed = skewed.groupBy("k").agg(F.struct(F.sum("w").alias("s")).alias("s"))
+    decides = str(dealing(Records.of(summed).by("k"), SEED))
+    assert "k" in decides
+    assert "s," not in decides
     maps = shuffled.select(F.create_map("k", "n").alias("m"))
     by = F.element_at(F.map_keys("m"), 1).alias("k")
     keyed = plan_keys(skewed.select(F.create_map("k", "n").alias("m")), by, WORKERS, seed=SEED)
@@ -297,12 +350,14 @@ def test_a_plan_that_cannot_be_followed_is_refused(spark: Any, skewed: DataFrame
     plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
     with pytest.raises(ValueError, match="plan is for the key k string, not n bigint"):
         route(skewed, "n", plan=plan)
-    with pytest.raises(ValueError, match="give it without workers, seed"):
+    with pytest.raises(ValueError, match="plan: leave out workers, seed"):
         route(skewed, "k", plan=plan, workers=3, seed=1)
-    with pytest.raises(ValueError, match="give it without strategy"):
+    with pytest.raises(ValueError, match="plan: leave out strategy"):
         route(skewed, "k", plan=plan, strategy="hash")
-    with pytest.raises(ValueError, match="plan must be a KeyPlan"):
+    with pytest.raises(ValueError, match="plan must be a KeyPlan of skewless"):
         route(skewed, "k", plan="plan.json")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weight: 'w' has a sum that is not finite"):
+        plan_keys(skewed.withColumn("w", F.lit(1e308)), "k", 4, weight="w")
     stream = spark.readStream.format("rate").load()
     with pytest.raises(ValueError, match="decided online"):
         route(stream, "value", plan=plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,13 +26,16 @@ _PLACE = internal("place")
 _POSITION_BITS = 33
 #: Beyond 2 to the power of this, rows are thinned no further: a trillion of rows.
 _MOST_SPAN = 40
-#: At each step, rows are thinned by 2 to the power of this.
-_THINNING = 4
+#: At each step, rows are thinned by 2 to the power of this; where fewer suffice, by more.
+_THINNING, COARSE = 2, 4
+#: So many standard deviations are allowed for the error of the load of a worker.
+LARGEST_ERROR = 3.0
 #: `max_by` returns the first k in all versions of Spark but these.
 _WITHOUT_TOP_K = "4.1."
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
-_PART, _MOST, _WEIGHT = (internal(name) for name in ("part", "most", "weight"))
+_PART, _NOISE, _NOISES = (internal(name) for name in ("part", "noise", "noises"))
+_WEIGHT = internal("weight")
 
 
 def numbered(df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
@@ -42,12 +46,17 @@ def numbered(df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 
 
 def sampled(
-    df: DataFrame, names: Sequence[str], all_counted: int, n_partitions: int, salt: str
+    df: DataFrame,
+    names: Sequence[str],
+    all_counted: int,
+    n_partitions: int,
+    salt: str,
+    thinning: int = _THINNING,
 ) -> DataFrame:
     """Return some of the rows that are numbered, with `LEVEL`; `salt` is an expression.
 
-    Of the first partition, the first 2 ** `all_counted` rows are there; of those up to 16 times
-    this position every 16th, up to 256 times every 256th, and so on. A row of the second partition
+    Of the first partition, the first 2 ** `all_counted` rows are there; of those up to 4 times
+    this position every 4th, up to 16 times every 16th, and so on. A row of the second partition
     counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
     be large and is counted exactly, and many partitions are thinner.
     """
@@ -58,7 +67,7 @@ def sampled(
     span = f"{position} * least(shiftright({_PLACE}, {_POSITION_BITS}) + 1, {n_partitions})"
     levels = [
         f"WHEN {span} < {1 << power}L THEN {power - all_counted}"
-        for power in range(all_counted, _MOST_SPAN, _THINNING)
+        for power in range(all_counted, _MOST_SPAN, thinning)
     ]
     level = f"CASE {' '.join(levels)} ELSE {_MOST_SPAN - all_counted} END"
     leveled = df.selectExpr(*names, _PLACE, f"{level} AS {LEVEL}")
@@ -72,7 +81,17 @@ class Counted(NamedTuple):
     counts: KeyCounts
     names: Sequence[str] | None
     parts: Floats | None
-    is_sampled: bool
+    noise: float  # the variance of the whole load that sampling adds; 0: all records are counted
+
+    def error(self, n_workers: int) -> float:
+        """By how much the load of a worker may exceed what is counted, as a part of the mean.
+
+        >>> counts = KeyCounts(np.empty(0), np.empty(0), np.array([1e6]), 0)
+        >>> Counted(counts, None, None, 1e6).error(16)
+        0.012
+        """
+        total = float(self.counts.buckets.sum())
+        return LARGEST_ERROR * math.sqrt(n_workers * self.noise) / total if self.noise else 0.0
 
 
 def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
@@ -112,13 +131,16 @@ def count_keys(
     # As text from here on: each Column is some calls of the JVM, and the verbs wait for these.
     each = "1" if weight is None else _WEIGHT
     added = [f"CAST(sum({each} * {stands}) AS DOUBLE) + {float(per_key)!r}D AS {_LOAD}"]
-    added += [f"{0 if thin is None else f'max({LEVEL})'} AS {LEVEL}"]
+    # A row that stands for w rows, since one of w is drawn, adds w * w - w to the variance.
+    added += [
+        f"{'0' if thin is None else f'sum(CAST({stands} AS DOUBLE) * ({stands} - 1))'} AS {_NOISE}"
+    ]
     added += [] if part is None else [f"sum({_PART} * {stands}) AS {_PART}"]
     counts = read.groupBy(_HASH, *names).agg(*map(F.expr, added))
     columns = [_HASH, _LOAD, *([] if part is None else [_PART])]
     bucket = f"pmod({_HASH}, {n_buckets}L) AS {_BUCKET}"
     text = [] if named is None else [f"{name_in_sql(named, names)} AS {_NAME}"]
-    tops_of = counts.selectExpr(*columns, *text, LEVEL, bucket)
+    tops_of = counts.selectExpr(*columns, *text, _NOISE, bucket)
     columns += [] if named is None else [_NAME]
     table = _tops(tops_of, columns, listed_per_bucket(n_buckets)).toArrow()
     sums = np.zeros(n_buckets)
@@ -129,11 +151,17 @@ def count_keys(
         return tops.field(name).to_numpy(zero_copy_only=False).astype(kind)
 
     hashes: Keys = numbers(_HASH, np.int64).view(np.uint64)
-    texts = tops.field(_NAME).to_pylist() if named is not None else None
-    n_keys = int(table[_KEYS].to_numpy().sum())
-    counted = KeyCounts(hashes, numbers(_LOAD, np.float64), sums, n_keys)
+    loads = numbers(_LOAD, np.float64)
     parts_of_keys = None if part is None else numbers(_PART, np.float64)
-    return Counted(counted, texts, parts_of_keys, bool(table[LEVEL].to_numpy().any()))
+    texts = None
+    if named is not None:
+        # Spark's hash skips nulls, so keys like (1, null) and (null, 1) are one key for the plan.
+        hashes, first, same = np.unique(hashes, return_index=True, return_inverse=True)
+        loads = np.bincount(same, loads, hashes.size)
+        texts = [tops.field(_NAME)[place].as_py() for place in first.tolist()]
+    n_keys = int(table[_KEYS].to_numpy().sum())
+    counted = KeyCounts(hashes, loads, sums, n_keys)
+    return Counted(counted, texts, parts_of_keys, float(table[_NOISE].to_numpy().sum()))
 
 
 def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
@@ -142,7 +170,7 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     # Among keys of equal load the hash decides, so that the plan is the same every time.
     if not counts.sparkSession.version.startswith(_WITHOUT_TOP_K):
         top = f"max_by({row}, struct({_LOAD}, {_HASH}), {k})"
-        aggregates = [f"sum({_LOAD})", "count(1)", top, f"max({LEVEL})"]
+        aggregates = [f"sum({_LOAD})", "count(1)", top, f"sum({_NOISE})"]
     else:
         bucket = f"OVER (PARTITION BY {_BUCKET})"
         heaviest = f"OVER (PARTITION BY {_BUCKET} ORDER BY {_LOAD} DESC, {_HASH} DESC)"
@@ -151,10 +179,10 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
             f"row_number() {heaviest} AS {_RANK}",
             f"sum({_LOAD}) {bucket} AS {_SUM}",
             f"count(1) {bucket} AS {_KEYS}",
-            f"max({LEVEL}) {bucket} AS {_MOST}",
+            f"sum({_NOISE}) {bucket} AS {_NOISES}",
         ).where(f"{_RANK} <= {k}")
-        aggregates = [f"max({_SUM})", f"max({_KEYS})", f"collect_list({row})", f"max({_MOST})"]
-    named = zip(aggregates, (_SUM, _KEYS, _TOP, LEVEL), strict=True)
+        aggregates = [f"max({_SUM})", f"max({_KEYS})", f"collect_list({row})", f"max({_NOISES})"]
+    named = zip(aggregates, (_SUM, _KEYS, _TOP, _NOISE), strict=True)
     return counts.groupBy(_BUCKET).agg(*(F.expr(f"{what} AS {name}") for what, name in named))
 
 

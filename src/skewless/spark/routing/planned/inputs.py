@@ -24,11 +24,12 @@ _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 #: Tables of catalogs. They are scans, but nothing says in which order they are read again.
 _TABLES = frozenset({"HiveTableRelation", "RelationV2"})
 _CACHED = "InMemoryRelation"
-#: What may give other rows when it is computed again.
+#: What may give other rows when it is computed again; a cast hides that a sum has fractions.
 _CHANGING = re.compile(
     r"^(GlobalLimit|LocalLimit|Offset|Sample)\b|\b(first|last|nth_value|any_value|lag|lead|ntile|"
-    r"row_number|mode|max_by|min_by|collect_list|listagg|rand|randn|randstr|uuid|shuffle|"
-    r"monotonically_increasing_id|spark_partition_id)\("
+    r"row_number|mode|max_by|min_by|collect_list|collect_set|listagg|rand|randn|randstr|uuid|"
+    r"shuffle|percentile_approx|approx_percentile|approx_top_k|histogram_numeric|\w+_sketch_agg\w*|"
+    r"monotonically_increasing_id|spark_partition_id|cast\((sum|avg|stddev\w*|var\w*))\("
 )
 _LINE = re.compile(r"(?P<depth>[\s:|+*-]*)(\*?\(\d+\) )?(?P<name>\w+)(?P<about>.*)")
 _MOST_FIELDS = "spark.sql.debug.maxToStringFields"

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from skewless.kernels.hashing import seed_array
 from skewless.planning.key_plan import KeyPlan
 from skewless.planning.slots import Slots
-from skewless.spark.columns import can_be_hashed, quoted
+from skewless.spark.columns import can_be_hashed, is_made_of, quoted
 from skewless.spark.records import Records
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
@@ -36,20 +36,25 @@ def placed(records: Records, plan: KeyPlan, column: str) -> DataFrame:
     return with_workers.repartitionById(plan.n_workers, F.col(quoted(column)))
 
 
-def with_worker(records: Records, plan: KeyPlan, column: str, added: int = 0) -> DataFrame:
-    """Return records with the worker of each; nothing is moved.
+def with_worker(
+    records: Records, plan: KeyPlan, column: str, added: int = 0, *, are_moved: bool = True
+) -> DataFrame:
+    """Return records with the worker of each, by which they are moved afterwards, or only counted.
 
     The workers of the records of split keys are numbered from `added` on.
     """
     made = plan.made
-    # Spark computes an expression that occurs several times once.
+    # It occurs several times; Spark computes it once.
     hashed = seeded_hash(records.key, made.seed, untrusted=made.untrusted)
     worker = home_of(hashed, plan.n_workers, plan.homes)
     if plan.table:
-        slots = Slots.of(plan.table, added)
+        able = [speed for speed in plan.capacities or (1.0,) if speed > 0]
+        slots = Slots.of(plan.table, added, max(able) / min(able))
         hashes, workers = _array(slots.hashes, "BIGINT"), _array(slots.workers)
         begins, masks = _array(slots.begins), _array(slots.masks)
-        dealt = dealing(records, made.seed) if plan.split else F.lit(0)
+        dealt = F.lit(0)
+        if plan.split:
+            dealt = dealing(records, made.seed) if are_moved else _by_place(made.seed)
         last = F.lit(len(slots.hashes) - 1)
 
         def found(slot: Column) -> Column:
@@ -80,10 +85,17 @@ def _array(numbers: Sequence[int], kind: str = "INT") -> Column:
 
 def dealing(records: Records, seed: int) -> Column:
     """Return the number by which the records of split keys are dealt."""
-    salt = F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
     if _has_checksums(records.spark) or (read := input_of(records.df)).repeats:
-        return F.xxhash64(F.monotonically_increasing_id(), salt)
-    return F.xxhash64(*_content(records, read.changes), salt)
+        return _by_place(seed)
+    return F.xxhash64(*_content(records, read.changes), _salt(seed))
+
+
+def _by_place(seed: int) -> Column:
+    return F.xxhash64(F.monotonically_increasing_id(), _salt(seed))
+
+
+def _salt(seed: int) -> Column:
+    return F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
 
 
 def _content(records: Records, changes: bool) -> list[Column]:
@@ -97,12 +109,13 @@ def _content(records: Records, changes: bool) -> list[Column]:
         for f in records.schema.fields
         if names.count(f.name.lower()) == 1
         and can_be_hashed(f.dataType)
-        and not isinstance(f.dataType, T.FloatType | T.DoubleType)
+        and not is_made_of(f.dataType, lambda kind: isinstance(kind, T.FloatType | T.DoubleType))
     ]
     why = "come in another order when a task runs again, and df has no column that can be hashed "
     why += "and that does not depend on the order"
     if changes:
-        why = "be others when a task runs again, since df has a limit, a first or a draw"
+        why = "be others when a task runs again, since df has a limit, a first, a draw or a "
+        why += "number of each row"
     if changes or not columns:
         raise ValueError(
             f"df: its records may {why}: records of a split key could get lost. Set "

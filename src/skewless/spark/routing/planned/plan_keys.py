@@ -22,17 +22,19 @@ from skewless.plumbing.text_tables import number, percent
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.arguments import RoutingArguments, cost_column, routing_arguments
-from skewless.spark.routing.planned.counting import count_keys, seeded_hash
+from skewless.spark.routing.planned.counting import LARGEST_ERROR, count_keys, seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.seeds import draw_seed, log_seed
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
-#: Where a sample is counted: all of 2 ** 18 records of a single partition, else of 2 ** 16 each.
-_THIN = (18, 4)
-#: By how much the load of a worker differs from that of a sample, as a part of the mean.
-_ERROR = 0.01
+#: A sample has so many records that its error is at most this part of the tolerance.
+_OF_SAMPLE = 0.5
+#: With a larger part, which partitions of very different sizes cause, all records are counted.
+_MOST_OF_SAMPLE = 0.6
+#: Partitions from this number on are thinned alike.
+_MOST_PARTITIONS = 32
 _WORKER, _LOAD = internal("worker"), internal("load")
 _LOGGER = logging.getLogger("skewless")
 
@@ -74,7 +76,8 @@ class KeyPlan(planning.KeyPlan):
             weight = self.made.weight
         cost = F.lit(1.0) if weight is None else cost_column(records, weight)
         costed = replace(records, df=df.withColumn(_LOAD, cost))
-        found = with_worker(costed, self, _WORKER).groupBy(_WORKER).agg(F.sum(_LOAD))
+        placed = with_worker(costed, self, _WORKER, are_moved=False)
+        found = placed.groupBy(_WORKER).agg(F.sum(_LOAD))
         load_of = {worker: float(load) for worker, load in found.collect()}
         loads = tuple(load_of.get(worker, 0.0) for worker in range(self.n_workers))
         return Fit(loads, imbalance(loads, self.capacities), self.imbalance)
@@ -86,7 +89,7 @@ class KeyPlan(planning.KeyPlan):
         if (key.names, kinds) != (made.key, made.types):
             raise ValueError(
                 f"plan is for the key {_typed(made.key, made.types)}, not "
-                f"{_typed(key.names, kinds)}: hashes of other types differ"
+                f"{_typed(key.names, kinds)}: rename or cast the columns of the key"
             )
 
 
@@ -198,20 +201,29 @@ def made_plan(
     begin = time.perf_counter()
     # A few heavy records could be missed, and no sample tells how many keys there are.
     is_exact = cost is not None or per_key > 0 or (is_shown and input_of(df).is_cheap)
-    thin = None if is_exact else (*_THIN, seed >> 1)
+    costs: dict[str, Any] = {"weight": cost, "per_key": per_key}
     names = key if is_shown else None
-    found = count_keys(df, hashed, n_buckets, weight=cost, per_key=per_key, named=names, thin=thin)
-    counted = "sample" if found.is_sampled else "exact"
+    thin = None if is_exact else _thin(n_workers, tolerance, seed)
+    found = count_keys(df, hashed, n_buckets, **costs, named=names, thin=thin)
+    if found.error(n_workers) > _MOST_OF_SAMPLE * tolerance and input_of(df).is_cheap:
+        found = count_keys(df, hashed, n_buckets, **costs, named=names)
+    if not math.isfinite(found.counts.buckets.sum()):
+        raise ValueError(f"weight: {shown(weighed)} has a sum that is not finite")
+    counted = "sample" if found.noise else "exact"
     made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
-    allowed = max(tolerance - _ERROR, tolerance / 2) if found.is_sampled else tolerance
+    allowed = max(tolerance - found.error(n_workers), (1 - _MOST_OF_SAMPLE) * tolerance)
     packed = (
         pack(found.counts, n_workers, capacities, allowed, whole_keys=whole_keys)
         if packing is None
         else packing(found.counts)
     )
     plan = KeyPlan(**plan_of(found.counts, packed, made, capacities, found.names))
+    if whole_keys and plan.imbalance > 1:
+        _LOGGER.warning(
+            "keys stay whole, so a worker gets %.1f times its fair share", plan.imbalance + 1
+        )
     _LOGGER.info(
-        "counted %s keys of %s in one job of %.1f s (%s): imbalance %.3f planned, %d keys split",
+        "counted %s keys of %s in %.1f s (%s): imbalance %.3f planned, %d keys split",
         *(number(plan.n_keys), ", ".join(key.names), time.perf_counter() - begin, counted),
         *(plan.imbalance, len(plan.split)),
     )
@@ -238,6 +250,14 @@ def logged_plan(
         untrusted=given.untrusted_keys,
         whole_keys=whole_keys,
     )
+
+
+def _thin(n_workers: int, tolerance: float, seed: int) -> tuple[int, int, int] | None:
+    """Return how a sample is thinned whose error is a part of the tolerance; None: not at all."""
+    if tolerance == 0:
+        return None
+    enough = n_workers * (LARGEST_ERROR / (_OF_SAMPLE * tolerance)) ** 2
+    return math.ceil(math.log2(max(1.0, enough))), _MOST_PARTITIONS, seed >> 1
 
 
 def _at_least_0(value: Any, argument: str) -> float:
