@@ -58,8 +58,8 @@ def route(
     """Return `df` with the worker of every record, each record in the partition of its worker.
 
     A batch that is cheap to count is planned first: `route` counts its keys when it is called, in
-    one job, and logs that; of large partitions, it counts a sample. The JVM then routes by the
-    plan. Only keys that fit whole on no worker are split, and nothing of skewless runs in the
+    one job, and logs that. Of large partitions, it counts a sample, and all records in a second job
+    if the sample tells too little. The JVM then routes by the plan. Only keys that fit whole on no worker are split, and nothing of skewless runs in the
     workers.
 
     A stream, and a batch that is expensive to compute and not cached, are decided online, in
