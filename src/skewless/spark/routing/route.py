@@ -59,8 +59,8 @@ def route(
 
     A batch that is cheap to count is planned first: `route` counts its keys when it is called, in
     one job, and logs that. Of large partitions, it counts a sample, and all records in a second job
-    if the sample tells too little. The JVM then routes by the plan. Only keys that fit whole on no worker are split, and nothing of skewless runs in the
-    workers.
+    if the sample tells too little. The JVM then routes by the plan. Only keys that fit whole on no
+    worker are split, and nothing of skewless runs in the workers.
 
     A stream, and a batch that is expensive to compute and not cached, are decided online, in
     Python. Each task is a source: it routes the records that it reads, in the order in which it
