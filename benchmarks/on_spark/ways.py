@@ -257,7 +257,7 @@ def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
         names["cascade-ahead"] = "aggregate, cascade-ahead"
         ways = {way: partial(ours, name, kinds.OwnTotals()) for name, way in names.items()}
         # A call for each of so many keys takes minutes, and longer if they are salted.
-        if cell.is_cut or df.select(F.approx_count_distinct("key")).head()[0] < _MOST_GROUPS:
+        if cell.is_cut or df.agg(F.approx_count_distinct("key")).collect()[0][0] < _MOST_GROUPS:
             ways = {"applyInPandas": merged, **ways}
         if cell.is_cut:
             salt = (F.rand(seed=1) * SALTS).cast("int").alias("salt")
