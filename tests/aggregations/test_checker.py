@@ -143,7 +143,7 @@ class Truncates(Mean):
 
 
 class KeepsMore(Mean):
-    """Keeps a field that the declared type does not have: Arrow drops it silently."""
+    """Keeps a field that the declared type does not have: Arrow would drop it silently."""
 
     def update(self, state: dict[str, Any], records: pa.RecordBatch) -> dict[str, Any]:
         return {**super().update(state, records), "seen": True}
@@ -291,7 +291,7 @@ class Misspelt(Aggregator):
         return {"mean" if self.in_state else "maen": state["n"] + state.get("more", 0.0)}
 
 
-@pytest.mark.parametrize(("in_state", "what"), [(True, "its state"), (False, "it")])
+@pytest.mark.parametrize(("in_state", "what"), [(True, "a state"), (False, "a result")])
 def test_a_field_that_arrow_would_drop_is_found(in_state, what):
-    with pytest.raises(LawBroken, match=f"after {what} went through Arrow"):
+    with pytest.raises(LawBroken, match=f"{what} has an unknown field"):
         check_aggregator(Misspelt(in_state))

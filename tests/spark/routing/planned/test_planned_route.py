@@ -145,14 +145,14 @@ def test_large_partitions_of_an_expensive_input_are_sampled(
         assert plan.fit(skewed).imbalance < 0.2  # 0.05, and 5 σ of a sample of 1,300 a worker
 
 
-@pytest.mark.parametrize(("n", "seed"), [(WORKERS, 1), (WORKERS, 2), (40, 3)])
+@pytest.mark.parametrize(("n", "seed"), [(WORKERS, 1), (12, 3)])
 def test_route_counts_a_sample_of_large_partitions_and_keeps_the_tolerance(
     spark: Any, caplog: pytest.LogCaptureFixture, n: int, seed: int
 ) -> None:
     """A plan that is shown counts all records."""
-    n_rows = 500_000 * n if n == WORKERS else 100_000 * n
+    n_rows = 50_000 * n
     is_hot = F.col("id") % 2 == 0
-    light = F.pmod(F.xxhash64("id"), F.lit(50_000))
+    light = F.pmod(F.xxhash64("id"), F.lit(5_000))
     large = spark.range(0, n_rows, 1, 3).select(F.when(is_hot, -1).otherwise(light).alias("k"))
     with caplog.at_level(logging.INFO, "skewless"):
         routed = route(large, "k", workers=n, seed=seed)
