@@ -134,7 +134,7 @@ def main(
         if name not in known:
             raise typer.BadParameter(f"--query must be one of {', '.join(known)}, not {name!r}")
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
-    settings |= {"spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1)}  # no limit
+    settings["spark.sql.execution.arrow.maxBytesPerBatch"] = str((1 << 31) - 1)  # no limit
     settings |= {"spark.driver.memory": "6g", "spark.driver.maxResultSize": "0"}  # for all results
     with spark_and_folder("public workloads", SLOTS, settings) as (spark, folder):
         chosen = [each for each, _ in QUERIES if not query or each.name in query]

@@ -253,9 +253,9 @@ def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
         ways = {"groupBy": lambda: df.groupBy("key").agg(F.mean("v").alias("total"))}
         ways["aggregate"] = lambda: ours("auto", aggs.mean("v"), "r").toDF("key", "total")
     else:
-        names = {"local": "aggregate, local", "hash": "aggregate, hash", "auto": "aggregate"}
-        names["cascade-ahead"] = "aggregate, cascade-ahead"
-        ways = {way: partial(ours, name, kinds.OwnTotals()) for name, way in names.items()}
+        forms, own = ("local", "hash", "cascade-ahead"), kinds.OwnTotals()
+        ways = {f"aggregate, {name}": partial(ours, name, own) for name in forms}
+        ways["aggregate"] = partial(ours, "auto", own)
         # A call for each of so many keys takes minutes, and longer if they are salted.
         if cell.is_cut or df.agg(F.approx_count_distinct("key")).collect()[0][0] < _MOST_GROUPS:
             ways = {"applyInPandas": merged, **ways}

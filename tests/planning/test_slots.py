@@ -67,6 +67,7 @@ def test_a_worker_gets_its_share_of_a_split_key_to_a_percent() -> None:
         [Piece(worker, share) for worker, share in enumerate(shares.tolist())], 1 / 0.07
     )
     assert np.bincount(found) / len(found) == pytest.approx(shares, rel=0.02)
+    assert set(dealt_to([Piece(0, 0.5), Piece(1, 0.5)], float("inf"))) == {0, 1}
     # As text, they are in the plan that Spark prints.
     assert len(dealt_to([Piece(worker, 1e-4) for worker in range(10_000)], 50.0)) <= 1 << 18
 

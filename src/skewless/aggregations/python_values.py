@@ -31,7 +31,8 @@ def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str)
     dicts = (value for value in values if isinstance(value, dict)) if known else ()
     unknown = set().union(*dicts) - known  # Arrow would leave these out
     if unknown:
-        raise ValueError(f"{name}: a {what} has an unknown field {unknown.pop()!r}, not of {kind}")
+        first = min(unknown, key=repr)
+        raise ValueError(f"{name}: a {what} has an unknown field {first!r}, not of {kind}")
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -73,7 +73,7 @@ def dealt_to(pieces: Sequence[Piece], slowness: float = 1.0) -> list[int]:
     >>> len(found), found.count(4), found.count(7)
     (128, 96, 32)
     """
-    size = _PLACES_PER_WORKER << math.ceil(math.log2(len(pieces) * slowness))
+    size = _PLACES_PER_WORKER << math.ceil(math.log2(len(pieces) * min(slowness, _MANY_PLACES)))
     size = min(size, max(_MANY_PLACES, _LEAST_PER_WORKER << (len(pieces) - 1).bit_length()))
     ends = np.rint(np.cumsum([piece.share for piece in pieces]) * size).astype(np.int64)
     ends[-1] = size
