@@ -145,7 +145,9 @@ def test_a_field_that_the_type_does_not_have_is_refused() -> None:
     kind = pa.struct({"low": pa.int64(), "high": pa.int64()})
     states = [None, {}, {"low": 1}]
     assert to_arrow(states, kind, "here", "state").to_pylist()[2] == {"low": 1, "high": None}
-    with pytest.raises(ValueError, match="here: a state has an unknown field 'lo', not of struct"):
+    with pytest.raises(
+        ValueError, match="here: a state has an unknown field 'lo'; did you mean 'low'"
+    ):
         to_arrow([*states, {"lo": 1}], kind, "here", "state")
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+
+from skewless.parameters import nearest
+from skewless.plumbing.arguments import shown
 
 
 def class_name(aggregator: Any) -> str:
@@ -27,12 +30,9 @@ def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str)
             f"{name}: the {what} {culprit!r} is not of the declared type {kind}: "
             "a whole number would lose its fraction"
         )
-    known = {field.name for field in kind} if pt.is_struct(kind) else set()
-    dicts = (value for value in values if isinstance(value, dict)) if known else ()
-    unknown = set().union(*dicts) - known  # Arrow would leave these out
-    if unknown:
-        first = min(unknown, key=repr)
-        raise ValueError(f"{name}: a {what} has an unknown field {first!r}, not of {kind}")
+    if pt.is_struct(kind):
+        dicts = (value for value in values if isinstance(value, Mapping))
+        require_known(set().union(*dicts), [field.name for field in kind], owner, what)
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -40,6 +40,16 @@ def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str)
         raise ValueError(
             f"{name}: the {what} {culprit!r} is not of the declared type {kind}: {error}"
         ) from error
+
+
+def require_known(names: set[Any], known: list[str], owner: object, what: str) -> None:
+    """Raise ValueError for a field that Arrow would leave out silently."""
+    unknown = min(names - set(known), key=repr, default=None)
+    if unknown is not None:
+        message = f"unknown field {shown(unknown)}, which is no text"
+        if isinstance(unknown, str):
+            message = nearest(unknown, known, "field")
+        raise ValueError(f"{class_name(owner)}: a {what} has an {message}; it may have {known}")
 
 
 def _holds_integers(kind: pa.DataType) -> bool:

@@ -312,7 +312,6 @@ class KeyProcessor(Processor):
                 new = {**new, name: added}
                 keeps[name][i] = added.keeps
             states.append(new)
-            states.names.update(new or ())
         rows.names -= set(keyed.keys.column_names)
         return Update(rows, states, seconds, keeps=keeps)
 
@@ -350,7 +349,7 @@ class PythonValues(list[Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: set[str] = set()  # of all fields; of rows, but those of the key
+        self.names: set[str] = set()  # of the fields of rows, but those of the key
 
 
 def moment(micros: int | None) -> datetime | None:

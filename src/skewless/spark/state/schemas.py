@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, StructField, StructType, TimestampType
 
-from skewless.aggregations.python_values import to_arrow
+from skewless.aggregations.python_values import require_known, to_arrow
 from skewless.aggregations.types import parse_type, widens
 from skewless.arrays import Ints
-from skewless.parameters import nearest
 from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.arrow_types import from_arrow_schema
@@ -85,7 +84,7 @@ class Shape:
         if rows is None:
             return schema.empty_table()
         if isinstance(rows, PythonValues):
-            self._require_known(rows.names, schema, "result row", "result_schema")
+            require_known(rows.names, schema.names, self.processor, "result row")
             arrays = [
                 to_arrow([row.get(n) for row in rows], kind, self.processor, f"result {n!r}")
                 for n, kind in zip(schema.names, schema.types, strict=True)
@@ -104,7 +103,6 @@ class Shape:
         states: Any = update.states
         kind = pa.struct(list(self.state_arrow))
         if isinstance(states, PythonValues):
-            self._require_known(states.names, self.state_arrow, "state", "state_schema")
             states = to_arrow(states, kind, self.processor, "state")
         if isinstance(states, pa.ChunkedArray):
             states = states.combine_chunks()
@@ -144,15 +142,6 @@ class Shape:
             name: np.minimum(one.astype(np.uint64), most).astype(np.int64)
             for name, one in found.items()
         }
-
-    def _require_known(self, names: set[str], schema: pa.Schema, what: str, where: str) -> None:
-        """Raise ValueError for a field that Arrow would leave out silently."""
-        unknown = sorted(names - set(schema.names), key=repr)
-        if unknown:
-            message = f"unknown field {shown(unknown[0])}, which is no text"
-            if isinstance(unknown[0], str):
-                message = nearest(unknown[0], schema.names, "field")
-            raise ValueError(f"{self.name}: a {what} has an {message}; {where} has {schema.names}")
 
 
 def shape_of(processor: Any) -> Shape:
