@@ -143,7 +143,7 @@ def test_any_flipped_byte_is_noticed():
 
 
 @pytest.mark.parametrize("size", [(1 << 20) - 8, 1 << 20, (1 << 20) + 1, 3_500_000])
-def test_files_of_several_ranges_are_checked_like_small_ones(size):
+def test_long_files_are_checked_like_small_ones(size):
     content = np.random.default_rng(size).bytes(size)
     whole = seal(content)
     assert bytes(unseal(whole, "here"))[:size] == content

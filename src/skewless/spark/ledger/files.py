@@ -15,7 +15,6 @@ import hashlib
 import json
 import math
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from skewless.keys import hash_keys
+
 FORMAT = "skewless-state"
 VERSION = 2
 
@@ -31,8 +32,8 @@ _LETTERS = b"SKEWLESS"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
 _LENGTH_BYTES = 8
-#: A longer content is sealed by the checksums of its ranges, which take a fifth of the time.
-_RANGE_BYTES = 1 << 20
+#: A longer content is sealed by its XXH64, which takes a fifth of the time.
+_LONG_BYTES = 1 << 20
 #: The end of an Arrow stream. In version 1, the seal followed it without a length.
 _ARROW_ENDS = b"\xff\xff\xff\xff\0\0\0\0"
 #: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
@@ -164,16 +165,16 @@ def seal(content: Any, after: bytes = b"") -> bytes:
 
 
 def _digest(content: Any, length: bytes) -> bytes:
-    """Return the checksum of a content and its length; of ranges, if they are many bytes.
+    """Return the checksum of a content and its length; by way of another one, if it is long.
 
     It is against damage. Whoever can write the file can write its seal as well.
     """
-    view = memoryview(content)
-    if view.nbytes <= _RANGE_BYTES:
-        return _whole_digest(view, length)
-    begins = range(0, view.nbytes, _RANGE_BYTES)
-    sums = np.array([zlib.crc32(view[a : a + _RANGE_BYTES]) for a in begins], "<u4")
-    return _whole_digest(sums.tobytes(), length)
+    n_bytes = memoryview(content).nbytes
+    if n_bytes > _LONG_BYTES:
+        offsets = pa.py_buffer(np.array([0, n_bytes]))
+        one = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(content)])
+        content = hash_keys(one).tobytes()
+    return _whole_digest(content, length)
 
 
 def _whole_digest(content: Any, length: bytes) -> bytes:
