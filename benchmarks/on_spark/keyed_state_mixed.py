@@ -1,6 +1,6 @@
 """Measure keyed state on Spark with Mixed's generator; write the raw records and a table.
 
-Each record takes 100 µs, in which the worker sleeps, so that two cores do for sixteen workers. The
+Each record takes 200 µs, in which the worker sleeps, so that two cores do for sixteen workers. The
 frequencies of keys change every few micro-batches; a worker becomes half as fast; eight workers
 become sixteen.
 """
@@ -68,7 +68,7 @@ class Size:
     n_keys: int = 100_000
     n_records: int = 240_000  # of a micro-batch
     n_batches: int = 12
-    work_us: float = 100.0  # of a record
+    work_us: float = 200.0  # of a record
 
     @property
     def event(self) -> int:

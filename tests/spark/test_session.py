@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import SparkSession
 
-from skewless.spark import worker_python
 from skewless.spark.configuring import SETTINGS, configure, find_java
 from skewless.spark.worker_python import DAEMON
 
@@ -34,7 +32,6 @@ def warm(batches):
     return (batch for batch in batches if "skewless.spark.warming" in sys.modules)
 
 print("warmed", spark.range(3).mapInArrow(warm, "id bigint").count(), sep="=")
-print("sockets", len(os.listdir(spark.conf.get("spark.python.unix.domain.socket.dir"))), sep="=")
 spark.stop()
 """
 
@@ -91,68 +88,6 @@ def test_without_java_it_is_said_what_to_install(no_java: pytest.MonkeyPatch) ->
         find_java()
 
 
-class Told:
-    """A builder that only remembers, as Spark's does in `_options`."""
-
-    def __init__(self, **options: str) -> None:
-        self._options = {name.replace("__", "."): value for name, value in options.items()}
-
-    def config(self, name: str, value: str) -> Told:
-        self._options[name] = value
-        return self
-
-    def getOrCreate(self) -> dict[str, str]:  # noqa: N802 - Spark's name
-        return {
-            name: value
-            for name, value in self._options.items()
-            if name.startswith("spark.python.unix")
-        }
-
-
-@pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Let no session run in this process, and no variable say how workers are reached."""
-    monkeypatch.setattr(worker_python, "context_here", lambda: None)
-    monkeypatch.delenv("PYSPARK_UDS_MODE", raising=False)
-    return monkeypatch
-
-
-def test_local_workers_are_reached_through_files_that_no_other_user_can_open(
-    temporary: pytest.MonkeyPatch,
-) -> None:
-    found = configure(Told(spark__master="local[2]")).getOrCreate()
-    assert found["spark.python.unix.domain.socket.enabled"] == "true"
-    status = Path(found["spark.python.unix.domain.socket.dir"]).stat()
-    assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o700)
-
-
-@pytest.mark.parametrize("name", ["enabled", "dir"])
-def test_your_setting_of_sockets_stays(temporary: pytest.MonkeyPatch, name: str) -> None:
-    own = {f"spark__python__unix__domain__socket__{name}": "mine"}
-    found = configure(Told(spark__master="local", **own)).getOrCreate()
-    assert found == {f"spark.python.unix.domain.socket.{name}": "mine"}
-
-
-def test_sockets_are_left_to_the_variable_and_to_clusters(temporary: pytest.MonkeyPatch) -> None:
-    assert configure(Told(spark__master="yarn")).getOrCreate() == {}
-    temporary.setenv("PYSPARK_UDS_MODE", "false")
-    assert configure(Told(spark__master="local")).getOrCreate() == {}
-
-
-@pytest.mark.parametrize("folder", ["x" * 100, "of-others", "missing"])
-def test_where_no_socket_can_be_workers_are_reached_as_before(
-    temporary: pytest.MonkeyPatch, tmp_path: Path, folder: str
-) -> None:
-    place = tmp_path / folder
-    if folder == "missing":
-        tmp_path.joinpath(folder).write_text("a file, not a folder")
-    else:
-        place.mkdir()
-        (place / f"skewless-sockets-{os.geteuid()}").symlink_to("/no/such/place")
-    temporary.setattr(tempfile, "tempdir", str(place))
-    assert configure(Told(spark__master="local")).getOrCreate() == {}
-
-
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_session_has_our_settings_and_yours_win(spark: SparkSession, tmp_path: Path) -> None:
@@ -174,4 +109,3 @@ def test_a_session_has_our_settings_and_yours_win(spark: SparkSession, tmp_path:
     assert said["spark.sql.shuffle.partitions"] == said["slots"] == "3"
     assert said["workers"] == "4"
     assert said["warmed"] == "3"
-    assert int(said["sockets"]) > 0  # of the daemon, and of the driver

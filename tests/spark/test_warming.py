@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import subprocess
 import sys
 from itertools import count
@@ -12,6 +13,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import numba
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,7 +21,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark import daemon as spark_daemon
 
 from skewless.arrays import Keys, Workers
+from skewless.kernels.xxhash64 import hash_bytes
 from skewless.spark import daemon, warming
+from skewless.spark.ledger import files
 from skewless.spark.routing import query_ledger, router
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import QueryLedger, Task
@@ -45,6 +49,37 @@ def test_what_is_warm_is_what_a_task_calls(monkeypatch: pytest.MonkeyPatch) -> N
     assert [len(workers) for workers in one.route(iter([(pa.array([1, 2, 3]),)]))] == [3]
     warmed, called = seen
     assert called == warmed
+
+
+def test_tasks_are_acknowledged_at_once() -> None:
+    """Else Java waits for 40 ms in each task, because it sends the task in several parts."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        java = socket.create_connection(server.getsockname())
+        ours, _ = server.accept()
+    for _ in range(20):  # Linux puts acknowledgements off where answers follow questions
+        java.sendall(b"?")
+        ours.sendall(ours.recv(1))
+        java.recv(1)
+    quick = (socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+    before = ours.getsockopt(*quick)
+    took = daemon.without_delay(lambda sock, known: sock.getsockopt(*quick) * 2 + known)
+    assert (before, took(ours, 1)) == (0, 3)
+    java.close()
+    ours.close()
+    one, other = socket.socketpair()  # without TCP there is nothing to ask for
+    assert daemon.without_delay(lambda sock, known: known)(one, 1) == 1
+    one.close()
+    other.close()
+
+
+def test_the_seal_of_a_long_file_is_warm_for_what_is_written_and_read() -> None:
+    warming.warm([])
+    compiled = len(hash_bytes.signatures)
+    table = pa.table({"x": np.random.default_rng(0).random(1 << 18)})
+    block = files.table_block(table, "test", {})
+    assert files.block_table(memoryview(block), "test", "here")[0].equals(table)
+    assert compiled
+    assert len(hash_bytes.signatures) == compiled
 
 
 def test_a_daemon_that_cannot_warm_says_so_in_one_line_and_goes_on(

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
-import tempfile
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from skewless.plumbing.arguments import shown
-from skewless.plumbing.private_files import private_folder
 from skewless.spark import worker_python
 from skewless.spark.finding_java import find_java
 from skewless.spark.session_arguments import require_session
@@ -41,12 +37,6 @@ SETTINGS = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
-
-#: Spark's settings for reaching Python workers through a file instead of TCP.
-_SOCKETS = "spark.python.unix.domain.socket."
-_MODE = "PYSPARK_UDS_MODE"  # Spark's variable for the same
-#: The longest name of such a file, on macOS, without what Spark adds to the folder.
-_LONGEST_FOLDER = 103 - len("/.12345678-1234-1234-1234-123456789abc.sock")
 
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -86,12 +76,7 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
 
     def get_or_create() -> Any:
         # Not earlier: the master may be set after this.
-        options = getattr(builder, "_options", {})  # a wrapper of Spark's builder has none
-        is_local = worker_python.is_local(worker_python.master_of(options))
-        if worker_python.context_here() is None and is_local:
-            _choose_python(builder, options, daemon)
-            if not any(one.startswith((_SOCKETS, _MODE)) for one in (*options, *os.environ)):
-                _with(builder, _socket_files())
+        _choose_python(builder, daemon)
         return start()
 
     builder.getOrCreate = get_or_create
@@ -104,25 +89,12 @@ def _with(builder: Any, settings: Mapping[str, str]) -> Any:
     return builder
 
 
-def _socket_files() -> dict[str, str]:
-    """Return the settings by which Python workers are reached through files, if that is possible.
-
-    Through TCP, each Python task of Spark 4.3 waits 40 ms for an acknowledgement. Spark asks for no
-    secret where there is a file, so the file is in a folder that no other user can open.
-    """
-    if not hasattr(socket, "AF_UNIX"):  # Windows
-        return {}
-    folder = Path(tempfile.gettempdir()).resolve() / f"skewless-sockets-{os.geteuid()}"
-    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
-        return {}
-    try:
-        return {f"{_SOCKETS}dir": str(private_folder(folder)), f"{_SOCKETS}enabled": "true"}
-    except OSError:  # somebody else's, or nobody's to write
-        return {}
-
-
-def _choose_python(builder: Any, options: Mapping[str, str], daemon: bool | None) -> None:
+def _choose_python(builder: Any, daemon: bool | None) -> None:
     """Give workers on this machine the driver's Python, and our daemon if it has skewless."""
+    options = getattr(builder, "_options", {})  # a wrapper of Spark's builder has none
+    is_local = worker_python.is_local(worker_python.master_of(options))
+    if worker_python.context_here() is not None or not is_local:
+        return
     python = choose_python(options)
     if not worker_python.has_skewless(python):
         missing = worker_python.what_to_install(python)

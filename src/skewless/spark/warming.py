@@ -11,15 +11,17 @@ from skewless import registry
 from skewless.aggregations import group
 from skewless.arrays import read_only
 from skewless.keys import hash_keys
+from skewless.spark.ledger.files import LONG_BYTES, seal
 from skewless.spark.marks import marked, none_told
 from skewless.strategy import AnyStrategy
 
 
 def warm(names: Iterable[str]) -> None:
-    """Load the kernels for routing by these registered strategies and for combining."""
+    """Load the kernels for routing by these registered strategies, for combining and for seals."""
     strategies = [registry.make(name) for name in names]  # a wrong name is told at once
     hash_keys(pa.array(["a"]))
     group([pa.array(["a"])])
+    seal(bytes(LONG_BYTES + 1))
     for strategy in strategies:
         warm_strategy(strategy)
 

@@ -23,7 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.keys import hash_keys
+from skewless.arrays import read_only
+from skewless.kernels.xxhash64 import SPARK_SEED, hash_bytes
+from skewless.plumbing.private_files import NoFolderForKernels
 
 FORMAT = "skewless-state"
 VERSION = 2
@@ -33,7 +35,7 @@ _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
 _LENGTH_BYTES = 8
 #: A longer content is sealed by its XXH64, which takes a fifth of the time.
-_LONG_BYTES = 1 << 20
+LONG_BYTES = 1 << 20
 #: The end of an Arrow stream. In version 1, the seal followed it without a length.
 _ARROW_ENDS = b"\xff\xff\xff\xff\0\0\0\0"
 #: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
@@ -133,7 +135,7 @@ def readable(where: str, what: str = "is not readable") -> Iterator[None]:
     """Turn whatever is wrong with the content of a file into LedgerCorrupt, which names it."""
     try:
         yield
-    except (LedgerCorrupt, LedgerTooNew):
+    except (LedgerCorrupt, LedgerTooNew, NoFolderForKernels):
         raise
     except KeyError as error:
         raise LedgerCorrupt(f"{where} {what}: it has no {error}") from error
@@ -169,11 +171,9 @@ def _digest(content: Any, length: bytes) -> bytes:
 
     It is against damage. Whoever can write the file can write its seal as well.
     """
-    n_bytes = memoryview(content).nbytes
-    if n_bytes > _LONG_BYTES:
-        offsets = pa.py_buffer(np.array([0, n_bytes]))
-        one = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(content)])
-        content = hash_keys(one).tobytes()
+    data = read_only(np.frombuffer(content, np.uint8))  # one type for what is written and read
+    if data.size > LONG_BYTES:
+        content = int(hash_bytes(data, 0, data.size, SPARK_SEED)).to_bytes(8, "little")
     return _whole_digest(content, length)
 
 
