@@ -127,7 +127,8 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
 def sparks_own() -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     """Build the same results with Spark alone, where Spark has an operator for them."""
 
-    def joined(df: DataFrame, _: Path) -> DataFrame:
+    def joined(df: DataFrame, version: int) -> DataFrame:
+        df.sparkSession.conf.set("spark.sql.streaming.join.stateFormatVersion", str(version))
         one = df.withWatermark("ts", "10 seconds").alias("l")
         other = df.select("k", "ts").withWatermark("ts", "10 seconds").alias("r")
         near = "l.ts BETWEEN r.ts - INTERVAL 1 SECOND AND r.ts + INTERVAL 1 SECOND"
@@ -142,7 +143,8 @@ def sparks_own() -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
         "deduplicate": lambda df, _: df.withWatermark(
             "ts", "10 seconds"
         ).dropDuplicatesWithinWatermark(["k"]),
-        "join": joined,
+        "join": lambda df, _: joined(df, 2),  # Spark's default
+        "join, state format 4": lambda df, _: joined(df, 4),
     }
 
 
