@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Literal
 
 import numpy as np
@@ -267,12 +267,14 @@ def table(records: Sequence[Row]) -> str:
                 *(_mean(calm[False], "imbalance"), _mean(calm[True], "imbalance")),
                 _mean(mine[1:], "planned"),
                 _throughput(mine, runs.get((scenario, "hash"))) if strategy != "hash" else "",
+                _beside_the_work(mine),
                 f"{100 * fmean(row['moved'] for row in mine[1:]):.2f} %" if mine[1:] else "",
                 _recovered(mine),
             ]
         )
     balance = "imbalance when loads change | imbalance otherwise | imbalance of plans"
-    headings = f"stream | {balance} | throughput / hash | state moved by a plan | recovers after"
+    times = "throughput / hash | s beside the work"
+    headings = f"stream | {balance} | {times} | state moved by a plan | recovers after"
     sizes = {round(sum(r["loads"])) for r in records if "loads" in r}
     text = " or ".join(f"{size:,}" for size in sorted(sizes))
     return f"{markdown(headings, rows)}\n\nRecords in a micro-batch: {text or 'none'}."
@@ -303,6 +305,13 @@ def _throughput(mine: Sequence[Row], hashed: Sequence[Row] | None) -> str:
     least = sum((max if _is_disturbed(r) else fmean)(r["seconds"]) for r in mine[1:])
     alone = f"{longest[1] / longest[0]:.2f} of at most {longest[1] / least:.2f}"
     return f"{theirs / ours:.2f} (work alone {alone})"
+
+
+def _beside_the_work(mine: Sequence[Row]) -> str:
+    """Return what a micro-batch takes beyond the work of its slowest worker, in seconds."""
+    if "wall" not in mine[0]:
+        return ""
+    return f"{median(row['wall'] - max(row['seconds']) for row in mine[1:]):.2f}"
 
 
 def _recovered(mine: Sequence[Row]) -> str:
