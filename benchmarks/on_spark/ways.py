@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -178,7 +179,7 @@ def writing(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     def run(records: DataFrame) -> Row:
         out = folder / "written"
         records.select(*df.columns).write.partitionBy("key").parquet(str(out))
-        return written(cell, out)
+        return {"end": time.time(), **written(cell, out)}
 
     def rebalanced(times: float) -> Row:
         settings, size = df.sparkSession.conf, "spark.sql.adaptive.advisoryPartitionSizeInBytes"
@@ -211,7 +212,7 @@ def writing_streams(cell: Cell, df: DataFrame, folder: Path) -> Ways:
             writer = records.writeStream.partitionBy("key").trigger(availableNow=True)
             writer = writer.option("checkpointLocation", f"{place}/checkpoint")
             writer.start(str(out), "parquet").awaitTermination()
-            return written(cell, out)
+            return {"end": time.time(), **written(cell, out)}
 
     ways: dict[str, Callable[[DataFrame, str], DataFrame]] = {
         "hash": lambda stream, _: stream.repartition(n, "key"),

@@ -23,8 +23,7 @@ _BID = ["bidder", "auction", "price", "channel", "ts", "extra"]
 
 # Q8: which new persons opened auctions in the ten seconds in which they came?
 def q8_plain(streams: Sequence[DataFrame]) -> DataFrame:
-    """Join both streams by the person and the window, with Spark's fastest state of joins."""
-    streams[0].sparkSession.conf.set("spark.sql.streaming.join.stateFormatVersion", "4")
+    """Join both streams by the person and the window."""
     persons, auctions = (stream.withWatermark("ts", _LATE) for stream in streams)
     window = F.window("ts", "10 seconds").alias("window")
     came = persons.select("id", "name", window)

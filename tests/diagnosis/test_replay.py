@@ -59,6 +59,31 @@ def test_a_stage_waits_for_its_parents_and_for_slots() -> None:
     assert replay.run(1).seconds == pytest.approx(2.0 + 4.0 + 0.5 + 3.0)
 
 
+def one_by_one(first: float, n: int) -> list[tuple[float, float]]:
+    """Return tasks of a second each on one slot, which has each 2 ms after the one before."""
+    return [(first + 1.002 * number, 1.0) for number in range(n)]
+
+
+def test_waiting_for_a_slot_is_not_the_drivers_time() -> None:
+    """Even if a slot is free for the moment in which a stage is submitted."""
+    together = [  # both sides of a join, before the first task is launched
+        *executors(1),
+        *job(0, [0, 1, 2], 0.0, 203.0),
+        *ran(0, one_by_one(0.010, 100), 0.0, 100.3),
+        *ran(1, one_by_one(100.4, 100), 0.006, 200.7),
+        *ran(2, [(200.8, 2.0)], 200.8, 203.0, parents=[0, 1]),
+    ]
+    assert replayed(*together).run(32).seconds == pytest.approx(2 + 200 / 32, abs=1.5)
+    between = [  # while one of two slots is between two tasks
+        *executors(2),
+        *job(0, [0], 0.0, 100.9),
+        *ran(0, [*one_by_one(0.010, 100), *one_by_one(0.510, 100)], 0.0, 100.8),
+        *job(1, [1], 10.020, 151.2),
+        *ran(1, [*one_by_one(100.9, 50), *one_by_one(100.9, 50)], 10.029, 151.1),
+    ]
+    assert replayed(*between).run(32).seconds == pytest.approx(10.029 + 100 / 32, abs=1.5)
+
+
 def test_jobs_follow_each_other_and_keep_the_drivers_time_between() -> None:
     """Jobs 0 and 1 run together, as two sides of a join do; job 2 begins 1 s after both."""
     events = [
@@ -89,6 +114,75 @@ def test_streams_wait_for_their_own_jobs_only() -> None:
     assert replay.run(1).seconds == pytest.approx(10.0)
 
 
+def test_a_job_waits_for_all_jobs_that_a_stream_did_not_wait_for() -> None:
+    """The stream's second job ran in a gap of job 0; the last job began after both."""
+    events = [
+        *executors(10),
+        *(*job(0, [0, 1], 0.0, 45.0), *ran(0, [(0.0, 4.0)] * 10, 0.0, 4.0)),
+        *ran(1, [(44.0, 1.0)], 44.0, 45.0, parents=[0]),
+        *(*job(2, [2], 10.0, 11.0, "s"), *ran(2, [(10.0, 1.0)], 10.0, 11.0)),
+        *(*job(3, [3], 46.0, 47.0, "s"), *ran(3, [(46.0, 1.0)], 46.0, 47.0)),
+        *(*job(4, [4], 48.0, 49.0), *ran(4, [(48.0, 1.0)], 48.0, 49.0)),
+    ]
+    # On one slot, stage 0 takes 40 s. The stream is done at 77 s, and job 0 at 81 s.
+    assert replayed(*events).run(1).seconds == pytest.approx(81.0 + 1.0 + 1.0)
+
+
+def test_jobs_share_a_stage() -> None:
+    """Job 1 begins while a stage of job 0 runs, and reads from it, too."""
+    twice = [(float(at), 1.0) for at in range(100)] * 2
+    begun, *shared = ran(0, twice, 0.0, 100.0)
+    (one, one_ends), (other, other_ends) = job(0, [0, 1], 0.0, 101.0), job(1, [0, 2], 1.0, 103.0)
+    application = summarise(
+        [
+            *(*executors(2), one, begun, other, *shared),
+            *ran(1, [(100.0, 1.0)], 100.0, 101.0, parents=[0]),
+            *ran(2, [(101.0, 2.0)], 100.0, 103.0, parents=[0]),
+            *(one_ends, other_ends),
+        ]
+    )
+    assert {stage.number: stage.begun_by for stage in application.stages} == {0: 0, 1: 0, 2: 1}
+    replay = Replay(application)
+    assert replay.run(2).seconds == pytest.approx(102.0)  # both stages at once
+    assert replay.run(20).seconds == pytest.approx(10.0 + 2.0)
+
+
+def test_a_stage_that_reads_for_another_job_waits_for_its_own_job() -> None:
+    (one, one_ends), (other, other_ends) = job(0, [0], 0.0, 2.0), job(1, [0, 1], 5.0, 6.0)
+    events = [
+        *(*executors(1), one, *ran(0, [(0.0, 2.0)], 0.0, 2.0), one_ends),
+        *(other, *ran(1, [(5.0, 1.0)], 5.0, 6.0, parents=[0]), other_ends),
+    ]
+    assert Replay(summarise(events)).run(1).seconds == pytest.approx(6.0)
+
+
+def test_events_that_spark_lost_do_not_make_a_stage_longer() -> None:
+    ten = ran(0, [(float(at), 1.0) for at in range(10)], 0.0, 10.0)
+    rest = [*job(1, [1], 10.0, 110.0), *ran(1, [(10.0, 100.0)], 10.0, 110.0)]
+    no_end_of_stage = [*executors(1), *job(0, [0], 0.0, 10.0), *ten[:-1], *rest]
+    assert replayed(*no_end_of_stage).run(1).seconds == pytest.approx(110.0)
+    begun = task_start(0, 10, 5000, number=999)
+    application = summarise([*executors(1), *job(0, [0], 0.0, 10.0), begun, *ten, *rest])
+    assert application.unfinished == ()
+    assert Replay(application).run(1).seconds == pytest.approx(110.0)
+
+
+def test_a_partition_takes_from_its_first_task_on_if_a_copy_was_faster() -> None:
+    slow = task(0, 3, 60.0, launched=0, number=78, reason="TaskKilled")
+    copy = task(0, 3, 10.0, launched=50_000, number=77)
+    *others, ends = ran(0, [(0.0, 10.0)] * 3, 0.0, 60.0)
+    replay = replayed(*executors(4), *job(0, [0], 0.0, 60.0), *others, copy, slow, ends)
+    assert replay.run(4).seconds == pytest.approx(60.0)
+
+
+def test_a_log_without_metrics_has_stragglers() -> None:
+    events = ran(0, [(0.0, 1.0), (1.0, 1.0), (2.0, 8.0)], 0.0, 10.0)
+    for event in events:
+        event.pop("Task Metrics", None)
+    [found] = find_stragglers(summarise(events))
+    assert (found.median_seconds, found.slowest_seconds) == (1.0, 8.0)
+
+
 def test_what_failed_cost_time_too_and_attempts_follow_each_other() -> None:
     events = [
         *executors(1),
@@ -100,6 +194,16 @@ def test_what_failed_cost_time_too_and_attempts_follow_each_other() -> None:
     ]
     replay = replayed(*events)
     assert replay.run(1).seconds == pytest.approx(replay.measured)
+    # The first stage runs again when the second one has failed: its other task takes 3 s there.
+    others = [
+        *executors(2),
+        *job(0, [0, 1], 0.0, 9.0),
+        *ran(0, [(0.0, 2.0)], 0.0, 2.0),
+        *ran(1, [(2.0, 3.0), (2.0, 3.0)], 2.0, 5.0, parents=[0], reason="FetchFailed"),
+        *ran(0, [(5.0, 2.0)], 5.0, 7.0, attempt=1),
+        *ran(1, [(7.0, 2.0)], 7.0, 9.0, parents=[0], attempt=1),
+    ]
+    assert replayed(*others).run(2).seconds == pytest.approx(9.0)
     events = [
         *executors(2),
         *job(0, [0], 0.0, 6.0),
@@ -138,6 +242,12 @@ def test_slots_are_those_of_the_executors_or_the_most_tasks_at_once() -> None:
     gone = {"Event": "SparkListenerExecutorRemoved", "Executor ID": "0"}
     assert summarise([*executors(4), gone, *executors(3, 2)]).slots == 5
     assert replayed(*SKEWED[1:]).slots == 2
+    # The last files of a rolled log do not tell of the other executors.
+    many = [*executors(4), *job(0, [0], 0.0, 10.0), *ran(0, [(0.0, 10.0)] * 64, 0.0, 10.0)]
+    assert replayed(*many).slots == 64
+    noted_later = [(0.0, 1.01), (1.0, 1.01), (2.0, 1.01)]
+    one = [*executors(1), *job(0, [0], 0.0, 3.0), *ran(0, noted_later, 0.0, 3.01)]
+    assert replayed(*one).slots == 1
     assert Replay(summarise([])).run(4) == (0.0, {})
 
 
@@ -198,6 +308,18 @@ def test_json_has_an_object_for_the_slots_of_the_log_and_one_for_the_others(log:
     assert "measured_seconds" not in asked
     assert asked["balanced_seconds"] == pytest.approx(2.875)
     assert asked["stages"][0]["logged_seconds"] == 8.5
+    assert asked["stages"][0]["straggler_seconds"] == pytest.approx(8.0 - 15 / 8)
+
+
+def test_a_task_takes_as_many_cores_as_in_the_log(log: str, tmp_path: Path) -> None:
+    settings = {"spark.task.cpus": "2"}
+    told = {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": settings}
+    path = tmp_path / "two-cores"
+    path.write_text(json.dumps(told) + "\n" + Path(log).read_text())
+    options = ("diagnose", "log", str(path), "--executors", "4", "--cores")
+    lines = run(*options, "5", "--json").stdout.splitlines()
+    assert json.loads(lines[-1])["slots"] == 8
+    assert "--cores must be at least 2, the log's spark.task.cpus" in refused(*options, "1")
 
 
 def test_the_page_has_a_timeline_for_each_replay(log: str, tmp_path: Path) -> None:

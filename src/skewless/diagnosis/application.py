@@ -90,4 +90,5 @@ class Application:
     open_jobs: int  # that began and did not end
     jobs: tuple[LoggedJob, ...]  # as they began
     slots: int  # tasks that could run at the same time; 0: the log does not tell
+    task_cores: int  # `spark.task.cpus`
     undone: tuple[SecondShuffle, ...] = ()  # writes that shuffle again what was routed

@@ -2,10 +2,12 @@
 
 A task takes as long as it did, from its launch to its end, and begins when a slot is free; tasks
 of an earlier job come first, as with Spark's FIFO scheduler. A stage begins when the stages that it
-reads from have ended. A job begins when the jobs that had ended before it did have ended again:
-those of its streaming query, or all jobs if it is of none. The driver's time between these is kept
-as it was. What is not replayed: tasks that slow each other down, the start of Python processes on
-new slots, where the data is, executors that come and go, and that Spark may cut other partitions.
+reads from have ended, and a repeated one when what failed has ended. A job begins when the jobs
+that had ended before it did have ended again: those of its streaming query, or all jobs if it is of
+none. The driver's time between these is kept as it was. What is not replayed: tasks that slow each
+other down, the start of Python processes on new slots, where the data is, executors that come and
+go, that Spark may cut other partitions, and that a stream waits less for its trigger if its
+micro-batches take longer.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 Identity = tuple[int, int]
 #: What makes a task slow that even tasks would not be: not a slow machine.
 _CAN_BE_BALANCED = ("records", "input", "cost")
+#: Milliseconds in which a slot may have its next task before the end of the last one is noted.
+_NOTED_LATER = 100
 # What happens in a replay, in this order if it is at the same time.
 _BEGINS, _TASK_ENDS, _ENDS, _MAY_LAUNCH = range(4)
 
@@ -75,7 +79,8 @@ class Replay:
     def __init__(self, application: Application) -> None:
         stages, jobs = application.stages, _with_lone_stages(application)
         #: Tasks that could run at the same time, by the log, or else that did.
-        self.slots = application.slots or most_at_once(stages)
+        #: A log without its first files does not tell of all executors.
+        self.slots = max(application.slots, most_at_once(stages))
         self._identities = [(stage.number, stage.attempt) for stage in stages]
         origin = min((job.submitted for job in jobs), default=0)
         #: Seconds from the beginning of the first job to the end of the last one, by the log.
@@ -136,11 +141,16 @@ class Replay:
 
 
 def most_at_once(stages: Sequence[Stage]) -> int:
-    """Return the most tasks that ran at the same time: an estimate of the slots."""
+    """Return the most tasks that ran at the same time: an estimate of the slots.
+
+    A slot may have its next task before Spark notes the end of the last one, so the last moments of
+    a task do not count.
+    """
     if not stages:
         return 1
     launched = np.concatenate([stage.tasks.launched for stage in stages])
     ended = np.concatenate([stage.tasks.ended for stage in stages])
+    ended -= np.clip((ended - launched) // 2, 0, _NOTED_LATER)
     times = np.concatenate([launched, np.maximum(ended, launched)])
     steps = np.repeat([1, -1], launched.size)
     # By time; at equal times, ends come first: a slot is used again at once.
@@ -175,29 +185,38 @@ def _add_stages(
     ends = np.sort(np.concatenate([nothing, *(stage.tasks.ended for stage in stages)]))
     place_of = {job.number: place for place, job in enumerate(jobs)}
     last = [job.submitted for job in jobs]
-    attempts: dict[Identity, list[int]] = {}  # by the numbers of the job and of the stage
+    attempts: dict[int, list[int]] = {}  # by the number of the stage, which jobs may share
+    failed: dict[int, list[int]] = {}  # by the number of the job
     for place in sorted(range(len(stages)), key=lambda place: stages[place].attempt):
-        rank = steps[place].rank = _job_of(stages[place]), stages[place].number
-        attempts.setdefault(rank, []).append(place)
+        number = _job_of(stages[place])
+        steps[place].rank = number, stages[place].number
+        attempts.setdefault(stages[place].number, []).append(place)
+        if not stages[place].complete:
+            failed.setdefault(number, []).append(place)
     for place, stage in enumerate(stages):
         step, tasks, job = steps[place], stage.tasks, place_of[_job_of(stage)]
-        own = attempts[step.rank]
+        own = attempts[stage.number]
         awaited = own[: own.index(place)][-1:]
         for parent in stage.parents:
-            awaited += attempts.get((step.rank[0], parent), ())
+            awaited += attempts.get(parent, ())
+        if awaited and stage.attempt:  # it runs again because of what failed
+            awaited = [*dict.fromkeys(awaited + failed.get(step.rank[0], []))]
         # A parent that ran again later is not what this attempt waited for.
         awaited = [one for one in awaited if _came_before(stages[one], stage)]
         ready = max([jobs[job].submitted, *(stages[one].ended for one in awaited)])
         n_busy = np.searchsorted(launches, stage.submitted, "right")
         n_busy -= np.searchsorted(ends, stage.submitted, "right")
-        if n_busy < n_slots:  # the time until the first task is the driver's
-            step.launching = max(0, int(tasks.launched.min()) - stage.submitted) / 1e3
+        if n_busy < n_slots:
+            # The driver's time ends with the next launch. If that is a task of another stage, this
+            # one waits for a slot.
+            first = launches[np.searchsorted(launches, stage.submitted) :][:1]
+            step.launching = max(0, int(min(tasks.launched.min(), *first)) - stage.submitted) / 1e3
         step.before = max(0, stage.submitted - ready) / 1e3
         step.after = max(0, stage.ended - int(tasks.ended.max())) / 1e3
         order = np.argsort(tasks.launched, kind="stable")
         seconds = np.maximum(tasks.ended - tasks.launched, 0)[order] / 1e3
         step.seconds = [*seconds.tolist(), *stage.lost_seconds]
-        for one in awaited or [len(stages) + job]:
+        for one in (len(stages) + job, *awaited):
             _wait(steps, place, one)
         _wait(steps, len(stages) + len(jobs) + job, place)
         last[job] = max(last[job], stage.ended)
@@ -216,9 +235,9 @@ def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, orig
     """Let each job wait for the jobs that had ended before it began, of its stream or of all."""
     begun: dict[str, list[int]] = {name: [] for name in ("", *(job.stream for job in jobs))}
     for place, job in enumerate(jobs):
-        awaited = _ended_before(job.submitted, begun[""], jobs)
+        awaited = _ended_before(job.submitted, begun[job.stream], jobs)
         if job.stream:
-            awaited = _ended_before(job.submitted, begun[job.stream], jobs) or awaited
+            awaited = awaited or [one for one in begun[""] if jobs[one].ended <= job.submitted]
             begun[job.stream].append(place)
         begun[""].append(place)
         step = n_stages + place
@@ -229,8 +248,13 @@ def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, orig
 
 
 def _ended_before(moment: int, begun: list[int], jobs: Sequence[LoggedJob]) -> list[int]:
-    """Return the jobs that had ended; forget those for which a later one of them waited."""
-    last = max((one for one in begun if jobs[one].ended <= moment), default=None)
+    """Return the jobs that had ended; forget those for which a later one of them waited.
+
+    A job of a stream waits for its own stream alone, so no job of another is forgotten for it.
+    """
+    ended = [one for one in begun if jobs[one].ended <= moment]
+    streams = {jobs[one].stream for one in begun}
+    last = max((one for one in ended if not jobs[one].stream or len(streams) == 1), default=None)
     if last is not None:
         begun[:] = [one for one in begun if one == last or jobs[one].ended > jobs[last].submitted]
     return [one for one in begun if jobs[one].ended <= moment]
@@ -286,6 +310,8 @@ class WhatIf:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, ready for JSON."""
         told = asdict(self) | {"straggler_seconds": self.straggler_seconds, "error": self.error}
+        for one, stage in zip(told["stages"], self.stages, strict=True):
+            one["straggler_seconds"] = stage.straggler_seconds
         if self.measured_seconds is None:
             del told["measured_seconds"], told["error"]
         return {"kind": "what-if"} | told

@@ -85,7 +85,7 @@ class _Met:
     ended: dict[_Identity, None] = field(default_factory=dict)  # in order
     jobs: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # by stage
     logged_jobs: dict[int, LoggedJob] = field(default_factory=dict)
-    job_of: dict[int, int] = field(default_factory=dict)  # the last one that names a stage
+    jobs_of: dict[int, list[int]] = field(default_factory=dict)  # those that name a stage
     cores: dict[str, int] = field(default_factory=dict)  # of each executor
     most_cores: tuple[int, ...] = ()  # of all executors, when there were most
     task_cores: int = 1
@@ -142,7 +142,8 @@ class _Met:
             number = whole(event["Job ID"])
             stream = short(properties.get("sql.streaming.queryId"))
             self.logged_jobs[number] = LoggedJob(number, stream, begun, _OPEN)
-            self.job_of |= dict.fromkeys(stages, number)
+            for stage in stages:
+                self.jobs_of.setdefault(stage, []).append(number)
         self.last = max(self.last, begun)
 
     def end_job(self, event: Event) -> None:
@@ -177,10 +178,16 @@ class _Met:
         attempt.parents = tuple(map(whole, items(info.get("Parent IDs"))))
         self.keep(1 + len(attempt.operators) + len(attempt.parents))
         if attempt.job is None:
-            attempt.job = self.job_of.get(identity[0])
+            attempt.job = self.job_of(identity[0])
         self.last = max(self.last, attempt.submitted or 0, attempt.completed or 0)
         if event["Event"].endswith("Completed"):
             self.ended[identity] = None
+
+    def job_of(self, stage: int) -> int | None:
+        """Return the job that a stage runs for: as in Spark, the first one that has not ended."""
+        jobs = self.jobs_of.get(stage, [])
+        open_jobs = (job for job in jobs if self.logged_jobs[job].ended == _OPEN)
+        return next(open_jobs, jobs[-1] if jobs else None)
 
     def begin_task(self, event: Event) -> None:
         self.keep()
@@ -222,7 +229,9 @@ class _Met:
         """
         tasks = []
         for identity, task in self.running.values():
-            last = max(self.last, task.launched)
+            if identity in self.ended and not self.attempts[identity].has_failed:
+                continue  # it has ended, too, and Spark lost the event
+            last = max(self.last_of(identity), task.launched)
             so_far = task._replace(seconds=(last - task.launched) / 1e3, ended=last)
             tasks.append((identity, so_far, False))
         for identity, attempt in self.attempts.items():
@@ -234,6 +243,12 @@ class _Met:
             if place not in self.succeeded and (known is None or known[1].seconds < one[1].seconds):
                 longest[place] = one
         return longest.values()
+
+    def last_of(self, identity: _Identity) -> int:
+        """Return the end of an attempt or of its job, or that of the log if both are open."""
+        attempt = self.attempts.get(identity, _Attempt())
+        job = None if attempt.job is None else self.logged_jobs[attempt.job]
+        return attempt.completed or (job.ended if job and job.ended != _OPEN else self.last)
 
     def application(self) -> Application:
         unfinished = []
@@ -257,18 +272,26 @@ class _Met:
             sum(job.ended == _OPEN for job in jobs),
             tuple(job._replace(ended=job.ended if job.ended > 0 else self.last) for job in jobs),
             sum(cores // self.task_cores for cores in self.most_cores),
+            self.task_cores,
             tuple(self.undone.values()),
         )
 
     def _stage(self, identity: _Identity, attempt: _Attempt) -> Stage:
         job, plan = self.jobs.get(identity[0], ("", ()))
-        columns = zip(zip(*attempt.tasks, strict=True), _KINDS, strict=True)
+        # A task whose copy was faster has taken time, too: its partition began with it.
+        first = {one.partition: one.launched for one in attempt.killed}
+        tasks = [
+            one._replace(launched=min(one.launched, first.get(one.partition, one.launched)))
+            for one in attempt.tasks
+        ]
+        columns = zip(zip(*tasks, strict=True), _KINDS, strict=True)
         found = Tasks(*(np.array(column, kind) for column, kind in columns))
         begin, end = attempt.submitted, attempt.completed
         if begin is None:
             begin = int(found.launched.min())
-        if end is None:
-            end = int(found.ended.max()) if identity in self.ended else self.last
+        if end is None:  # Spark may have lost the event
+            is_over = identity in self.ended or self.last_of(identity) < self.last
+            end = int(found.ended.max()) if is_over else self.last
         return Stage(
             *identity,
             name=attempt.name,
@@ -322,14 +345,17 @@ def _task(event: Event) -> tuple[_Identity, _Task]:
     shuffle = fields(metrics.get("Shuffle Read Metrics"))
     read = fields(metrics.get("Input Metrics"))
     sent = whole(shuffle.get("Remote Bytes Read")) + whole(shuffle.get("Local Bytes Read"))
+    launched, ended = whole(info.get("Launch Time")), whole(info.get("Finish Time"))
+    # A log may have no metrics.
+    took = whole(metrics.get("Executor Run Time", max(ended - launched, 0)))
     task = _Task(
-        seconds=whole(metrics.get("Executor Run Time")) / 1e3,
+        seconds=took / 1e3,
         records=whole(shuffle.get("Total Records Read")) + whole(read.get("Records Read")),
         bytes=sent + whole(read.get("Bytes Read")),
         executor=sys.intern(short(info.get("Executor ID"))),
         partition=whole(info.get("Partition ID", info.get("Index"))),
-        launched=whole(info.get("Launch Time")),
-        ended=whole(info.get("Finish Time")),
+        launched=launched,
+        ended=ended,
         is_done=fields(event.get("Task End Reason")).get("Reason") == "Success",
     )
     identity = whole(event.get("Stage ID")), whole(event.get("Stage Attempt ID"))

@@ -38,7 +38,7 @@ def log(
     slow: float = option(SLOW, "A task counts as slow from this many times the median on."),
     slots: str | None = option(None, "Replay the application on this many tasks at a time."),
     executors: str | None = option(None, "Instead of --slots, with --cores: this many executors."),
-    cores: str | None = option(None, "With --executors: tasks at a time of each executor."),
+    cores: str | None = option(None, "With --executors: cores of each executor."),
     page: Path | None = option(None, "Write a page with the replayed timeline to this file."),
     as_json: AsJson = False,
 ) -> None:
@@ -59,8 +59,9 @@ def log(
     with refusing_bad_input():
         if not slow > 1.0:
             raise ValueError(f"--slow must be above 1, not {slow}")
-        n_slots = _slots(slots, executors, cores)
+        _slots(slots, executors, cores)  # wrong ones are told before a long log is read
         application = summarise(read_events(file))
+        n_slots = _slots(slots, executors, cores, application.task_cores)
         if page is not None:
             reading.file_to_write(page, "--page")
         stragglers = find_stragglers(application, slow=slow)
@@ -80,15 +81,20 @@ def log(
         print(f"\nThe page: {page}")
 
 
-def _slots(slots: str | None, executors: str | None, cores: str | None) -> int | None:
+def _slots(
+    slots: str | None, executors: str | None, cores: str | None, task_cores: int = 1
+) -> int | None:
     """Return how many tasks run at the same time by these options; None without any."""
     if (executors is None) != (cores is None) or (executors and slots):
         raise ValueError("--executors and --cores go together, or give --slots alone")
     if executors is None or cores is None:
         return None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS)
     n_executors = reading.count(executors, "--executors", 1, MOST_WORKERS)
-    product = n_executors * reading.count(cores, "--cores", 1, MOST_WORKERS)
-    return whole(product, "--executors times --cores", most=MOST_WORKERS)
+    n_cores = reading.count(cores, "--cores", 1, MOST_WORKERS)
+    whole(n_executors * n_cores, "--executors times --cores", most=MOST_WORKERS)
+    if n_cores < task_cores:
+        raise ValueError(f"--cores must be at least {task_cores}, the log's spark.task.cpus")
+    return n_executors * (n_cores // task_cores)
 
 
 def _print_what_if(replays: list[WhatIf]) -> None:
