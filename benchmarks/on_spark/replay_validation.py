@@ -3,20 +3,15 @@
 Each job runs on `local[n]`, once for each n, and leaves an event log. Each log is replayed on all
 numbers of slots. Python processes start before, in a job that does not count. Sleeping tasks do not
 slow each other down, so they can have more slots than there are cores; computing ones cannot.
-Processes that compute on all cores slow each other down without Spark, too: they share caches and
-the clock's budget. The same work is timed so, and what is told of computing tasks is scaled by it.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
 
 import pyarrow as pa
 import typer
@@ -25,16 +20,16 @@ from pyspark import TaskContext
 from benchmarks.kinds_of_work import Work, compute, rounds_for
 from benchmarks.on_spark.event_logs import logged_session, run, runs_of
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
-from benchmarks.turns import timed
 from skewless.cli.option import option
 from skewless.diagnosis.application import Application
 from skewless.diagnosis.replay import Replay
 
 SLEEPING, COMPUTING = "sleeping", "computing"
-#: Tasks of each stage, and how many times as long as the others the first one takes.
-N_TASKS, SKEW = 48, 8
+#: Tasks of each stage, and how many times as long as the others the first one takes. On no number
+#: of slots is a stage just this one.
+N_TASKS, SKEW = 48, 1.5
 #: Seconds of a sleeping task. To start 32 tasks at once takes two cores about half a second.
-SLEEP_S = 4.0
+SLEEP_S = 2.0
 #: Seconds that the processes of a slot have to start together.
 WARM_UP_S = 2.0
 
@@ -53,33 +48,24 @@ def slow(spend: Callable[[float], None]) -> Work:
 
 def log_of(work: Work, n_slots: int, folder: Path) -> Application:
     """Run the jobs on so many slots; return what their log tells."""
-    schema = "id long"
-    with logged_session(n_slots, folder, {"spark.sql.shuffle.partitions": str(N_TASKS)}) as spark:
+    schema, settings = "id long", {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+    settings["spark.sql.shuffle.partitions"] = str(N_TASKS)
+    with logged_session(n_slots, folder, settings) as spark:
         together = slow(lambda _: time.sleep(WARM_UP_S))
         spark.range(0, n_slots, 1, n_slots).mapInArrow(together, schema).count()
-        # One stage; then two, the second of which reads what the first one sends.
+        # Two stages, the second of which reads what the first one sends; then two at the same
+        # time, which a join reads.
         records = spark.range(0, 100 * N_TASKS, 1, N_TASKS)
         with run(spark, "measured"):
-            records.mapInArrow(work, schema).count()
             sent = records.mapInArrow(work, schema).repartition(N_TASKS, "id")
             sent.mapInArrow(work, schema).count()
+            sides = [records.mapInArrow(work, schema) for _ in range(2)]
+            sides[0].join(sides[1], "id").count()
     return runs_of(folder)["measured"]
 
 
-def crowded(rounds: int, n_processes: int) -> float:
-    """Return the median seconds of some work while so many processes do it, without Spark."""
-    with multiprocessing.get_context("spawn").Pool(n_processes) as pool:
-        runs = pool.map(partial(timed, compute), [rounds] * (8 * n_processes), chunksize=8)
-    return median(took for took, _ in runs)
-
-
-def measure(
-    kind: str, work: Work, slots: Sequence[int], crowding: Mapping[int, float]
-) -> Iterator[Row]:
-    """Yield a raw record for each pair of a log and a number of slots.
-
-    `crowding` has the seconds of the same work without Spark, by how many do it at once.
-    """
+def measure(kind: str, work: Work, slots: Sequence[int]) -> Iterator[Row]:
+    """Yield a raw record for each pair of a log and a number of slots."""
     replays = {}
     for n_slots in slots:
         with tempfile.TemporaryDirectory() as folder:
@@ -88,10 +74,8 @@ def measure(
     cores = len(os.sched_getaffinity(0))
     for logged, replay in replays.items():
         for n_slots, of in replays.items():
-            told = replay.run(n_slots).seconds
-            told *= crowding.get(n_slots, 1.0) / crowding.get(logged, 1.0)
             row = {"work": kind, "logged": logged, "slots": n_slots, "cores": cores}
-            yield row | {"told": told, "measured": of.measured, "crowding": crowding.get(n_slots)}
+            yield row | {"told": replay.run(n_slots).seconds, "measured": of.measured}
 
 
 def table(records: Sequence[Row]) -> str:
@@ -139,17 +123,16 @@ REPORT = Report(
 def main(
     slots: str = option("2,4,8,16,32", "Slots of sleeping work."),
     seconds: float = option(SLEEP_S, "Seconds of a sleeping task."),
-    computing_seconds: float = option(1.0, "Seconds of a computing task."),
+    computing_seconds: float = option(0.5, "Seconds of a computing task."),
 ) -> None:
     """Measure the jobs on all slots, and tell each from the logs of the others."""
     cores, rounds = len(os.sched_getaffinity(0)), rounds_for(computing_seconds)
-    crowding = {n: crowded(rounds, n) for n in range(1, cores + 1)}
     sleeping = slow(lambda units: time.sleep(units * seconds))
     computing = slow(lambda units: compute(round(units * rounds)))
     REPORT.write(
         [
-            *measure(SLEEPING, sleeping, [int(n) for n in slots.split(",")], {}),
-            *measure(COMPUTING, computing, range(1, cores + 1), crowding),
+            *measure(SLEEPING, sleeping, [int(n) for n in slots.split(",")]),
+            *measure(COMPUTING, computing, range(1, cores + 1)),
         ]
     )
 
