@@ -139,7 +139,7 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
             table.filter(pa.array(owners == w)).combine_chunks() for w in range(N_STATE_WORKERS)
         ]
         if cold:
-            version_files._mapped.cache_clear()
+            version_files._mapped.clear()
         begin = time.process_time()
         for worker, part in enumerate(parts):
             tasks.step(ledger, plan, batch, worker, part)

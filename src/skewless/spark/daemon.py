@@ -47,7 +47,8 @@ def without_delay(worker: Callable[..., int]) -> Callable[..., int]:
     def prompt(sock: socket.socket, *others: Any) -> int:
         quick = getattr(socket, "TCP_QUICKACK", None)
         if quick is not None and sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, quick, 1)
+            with contextlib.suppress(OSError):  # the task is only slower without it
+                sock.setsockopt(socket.IPPROTO_TCP, quick, 1)
         return worker(sock, *others)
 
     return prompt

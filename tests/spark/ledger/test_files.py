@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from pathlib import Path
+from struct import pack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,12 +159,17 @@ def test_long_files_are_checked_like_small_ones(size):
         unseal(swapped + whole[size:], "here")
 
 
-def test_a_large_file_with_the_checksum_of_earlier_versions_is_read():
+@pytest.mark.parametrize("has_ranges", [False, True])
+def test_a_large_file_with_the_checksum_of_earlier_versions_is_read(has_ranges):
     content = np.random.default_rng(1).bytes(2_000_000)
     whole = seal(content)
-    sealed = whole[: len(content) + 8]
-    digest = hashlib.blake2b(sealed, digest_size=32).digest()
-    before = sealed + b"SKEWLESS" + digest
+    sealed, length = whole[: len(content) + 8], whole[len(content) : len(content) + 8]
+    if has_ranges:
+        parts = content[: 1 << 20], content[1 << 20 :]
+        digest = hashlib.blake2b(pack("<2I", *map(zlib.crc32, parts)) + length, digest_size=32)
+    else:
+        digest = hashlib.blake2b(sealed, digest_size=32)
+    before = sealed + b"SKEWLESS" + digest.digest()
     assert before != whole
     assert bytes(unseal(before, "here")) == sealed
     with pytest.raises(LedgerCorrupt, match="its checksum does not match"):

@@ -105,6 +105,19 @@ def test_of_many_keys_at_once_only_those_fail_that_fail_alone(tmp_path: Path) ->
     assert sorted(row[0] for row in rows(one.states())) == ["x", "y"]
 
 
+class Garbled(Counts):
+    """Fails with the text of a record that is no Unicode."""
+
+    def update(self, keyed: Any) -> Any:
+        raise ValueError(b"caf\xe9".decode(errors="surrogateescape"))
+
+
+def test_a_message_that_is_no_unicode_is_escaped(tmp_path: Path) -> None:
+    one = Query(tmp_path, Garbled(), SCHEMA, workers=1, errors="e")
+    (row,) = one.step(0, of_keys(["a"])).to_pylist()
+    assert row["e"]["message"] == r"caf\udce9"
+
+
 def test_without_the_column_an_error_ends_the_query(tmp_path: Path) -> None:
     one = Query(tmp_path, Fussy(), SCHEMA, workers=1, time="ts", delay=0)
     with pytest.raises(ValueError, match=r"^two records$"):

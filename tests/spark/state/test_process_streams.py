@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,32 @@ def test_a_sink_that_evaluates_a_part_is_told_so(spark: Any, tmp_path: Path) -> 
     with pytest.raises(StreamingQueryException, match="micro-batch 0 was evaluated in part"):
         query.trigger(availableNow=True).start().awaitTermination()
     assert len(in_order(map(tuple, seen[0]))) == 1
+
+
+def test_a_ledger_that_outlives_its_checkpoint_is_refused_and_loses_nothing(
+    spark: Any, tmp_path: Path
+) -> None:
+    """A full refresh of a Declarative Pipeline deletes checkpoints, and no other folder."""
+    tables, ledger = [records(40, seed) for seed in range(2)], str(tmp_path / "ledger")
+    checkpoint, aside = tmp_path / "checkpoint", tmp_path / "aside"
+
+    def rows(ledger: str | None = ledger) -> dict[int, Any]:
+        stream = read_stream(spark, tmp_path / "in", DDL)
+        results = process(stream, "k", chain(), workers=2, ledger=ledger)
+        return run(results, "append", checkpoint)
+
+    write_file(tmp_path / "in", 0, tables[0])
+    found = rows()
+    checkpoint.rename(aside)
+    with pytest.raises(StreamingQueryException, match=r"belongs to the query .* give this"):
+        rows()
+    shutil.rmtree(checkpoint)
+    root = tmp_path / "root"
+    with configured(spark, {"spark.skewless.ledger": str(root)}):
+        for n_ledgers in (1, 2):
+            assert rows_of(rows(None)) == rows_of(found)
+            assert len(list(root.iterdir())) == n_ledgers
+            shutil.rmtree(checkpoint)
+    aside.rename(checkpoint)
+    write_file(tmp_path / "in", 1, tables[1])
+    assert rows_of(found | rows()) == chained(tables)

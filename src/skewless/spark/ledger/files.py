@@ -15,6 +15,7 @@ import hashlib
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -183,6 +184,12 @@ def _whole_digest(content: Any, length: bytes) -> bytes:
     return digest.digest()
 
 
+def _digest_of_ranges(content: Any, length: bytes) -> bytes:
+    begins = range(0, len(content), LONG_BYTES)
+    sums = [zlib.crc32(content[begin : begin + LONG_BYTES]) for begin in begins]
+    return _whole_digest(np.array(sums, "<u4").tobytes(), length)
+
+
 def begin_of_last(data: Any) -> int:
     """Find the place where the last block of `data` begins; below 0 if it begins before `data`."""
     length = int.from_bytes(data[-_SEAL_BYTES - _LENGTH_BYTES : -_SEAL_BYTES], "little")
@@ -199,8 +206,9 @@ def unseal(data: Any, where: str) -> Any:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
     sealed = memoryview(data)[begin:-_SEAL_BYTES]
     parts = sealed[:-_LENGTH_BYTES], bytes(sealed[-_LENGTH_BYTES:])
-    # Files of earlier versions have the checksum of the whole.
-    if all(data[-_DIGEST_BYTES:] != digest(*parts) for digest in (_digest, _whole_digest)):
+    # Long files of earlier versions have the checksum of the whole, or of its ranges.
+    digests = _digest, _whole_digest, _digest_of_ranges
+    if all(data[-_DIGEST_BYTES:] != digest(*parts) for digest in digests):
         raise LedgerCorrupt(f"{where} is damaged: its checksum does not match its content")
     return data[begin:-_SEAL_BYTES]
 

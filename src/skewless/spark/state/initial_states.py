@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import time_ns
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,7 @@ class InitialTasks:
     run: str
     work: Work
     n_workers: int
+    began: int = field(default_factory=lambda: time_ns() // 1000)  # the same in all attempts
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the states that come in; yield their worker, and a key that is there twice."""
@@ -142,7 +144,8 @@ class InitialTasks:
             twice = int(order[np.flatnonzero(~new)[0]])
             return key_text([key[twice] for key in keys])
         fields = [_column(rows, f"field_{i}", kind) for i, kind in enumerate(layout.state.types)]
-        seen = np.full(rows.num_rows, state_tables.NO_TIME)
+        clocked = self.work.shape.follows_clock
+        seen = np.full(rows.num_rows, self.began if clocked else state_tables.NO_TIME)
         if _SEEN in rows.column_names:
             seen = state_tables.micros_of(state_tables.column_of(rows, _SEEN))
         states = pa.StructArray.from_arrays(fields, fields=list(layout.struct))

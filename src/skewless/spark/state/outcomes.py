@@ -88,7 +88,9 @@ def error_structs(keys: pa.Table, failed: dict[int, Exception]) -> Any:
     """Return the errors of some keys, by their numbers."""
     own = keys.take(pa.array(list(failed), pa.int64())).combine_chunks()
     names = pa.array([type(error).__name__ for error in failed.values()])
-    messages = pa.array([str(error) for error in failed.values()])
+    # Arrow has no lone surrogates, which Python's texts may have.
+    texts = [str(error).encode(errors="backslashreplace") for error in failed.values()]
+    messages = pa.array(texts, pa.string())
     kind = error_type(keys.schema)
     columns = [column_of(own, name) for name in own.column_names]
     key = pa.StructArray.from_arrays(columns, fields=list(keys.schema))

@@ -121,15 +121,16 @@ def process(
         Whether states expire as soon as the watermark passes them, even if no record follows. Spark
         then runs a micro-batch without data after the last one, with `availableNow` too. Every
         micro-batch has one small task more for each of `spark.sql.shuffle.partitions`, and the
-        time column is read a second time, so the source must allow two readers (files and Kafka
-        do). `df` must have no `withWatermark`. It cannot be changed at a restart.
+        time column is read a second time, at the same offsets. `df` must have no `withWatermark`.
+        It cannot be changed at a restart.
     initial_state
         The states that a stream begins with: a batch DataFrame with the columns of the key and the
         fields of the state, one row for each key. A null is a key like any other. Numbers may be
         narrower. If the processor has `ttl`, it must also have the watermark's column: the time of
-        the key's last record. The states are written into `ledger` when `process` is called. Once
-        the first micro-batch has begun, the argument is no longer read: a restart may give it again
-        or leave it out. A query that has begun without it is refused.
+        the key's last record. If it follows the clock, the ttl counts from now. The states are
+        written into `ledger` when `process` is called. Once the first micro-batch has begun, the
+        argument is no longer read: a restart may give it again or leave it out. A query that has
+        begun without it is refused.
     late_column
         The name of one more column of the result, with late records as structs. It is null in the
         rows that the processor returns. Each late record is a row of its own, in which all columns

@@ -67,9 +67,9 @@ def read_state(
         checkpoint, None is the last one of the run that continued from there; a later number still
         reads the run before.
     keys
-        Return only the rows of these keys: ["ann", None]. A key of several columns is a tuple. The
-        keys are looked up in the files of their workers, and nothing else is read but what worker 0
-        changed last. A key without a state has no row. None: all keys.
+        Return only the rows of these keys: ["ann", None]. A key of several columns is a tuple. Only
+        the files of their workers are opened, and what worker 0 changed last; a new process checks
+        these files whole. A key without a state has no row. None: all keys.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import pytest
 
 from skewless.spark import KeyProcessor, check_processor, process
 from skewless.spark.ledger import LedgerMismatch
+from skewless.spark.state import initial_states
 from skewless.spark.state.schemas import shape_of
 from spark.state.chains import BEGIN, DDL, SCHEMA, random_moves, records
 from spark.state.counting import of_keys
@@ -81,6 +82,20 @@ def test_states_end_by_the_time_of_the_micro_batch(tmp_path: Path, workers: int)
         for number in (0, 1):
             one = query(tmp_path, 2 * batch + number, workers=workers)
             assert rows(one.step(batch, table)) == WANTED[batch]
+
+
+def test_the_ttl_of_initial_states_counts_from_when_they_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initial_states, "time_ns", lambda: 1000 * BEGIN)
+    kind, one = pa.timestamp("us", "UTC"), query(tmp_path, 0)
+    ends = {"expires": pa.nulls(2, kind), "at": pa.nulls(2, pa.list_(kind))}
+    assert one.begin_with(pa.table({"k": ["a", "b"], "n": [1, 2], **ends})) == []
+    held = []
+    for batch, key in enumerate("xbxx"):
+        one.step(batch, of_keys([key]))
+        held.append(sorted(one.states().column("k").to_pylist()))
+    assert held == [["a", "b", "x"]] * 3 + [["b", "x"]]  # at 65 s
 
 
 def test_a_restart_cannot_change_the_clock(tmp_path: Path) -> None:

@@ -207,3 +207,32 @@ def test_what_needs_no_watermark_and_other_ledgers_are_refused(spark: Any, tmp_p
             deduplicate(marked, "k", **settings)
         with pytest.raises(ValueError, match=r"the stream has a watermark already"):
             join(stream, marked, "k", **settings)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_below_a_root_spark_refuses_another_choice_and_nothing_is_lost(
+    spark: Any, tmp_path: Path, closes: bool
+) -> None:
+    """Both reads are of one source, which Spark counts twice."""
+    checkpoint = tmp_path / "checkpoint"
+
+    def rows(*, closes: bool) -> list[tuple[Any, ...]]:
+        stream = read_stream(spark, tmp_path / "in", DDL).withColumnRenamed("ts", "t.s")
+        settings: dict[str, Any] = {"workers": 2, "closes_without_data": closes}
+        results = process(stream, "k", ending(), watermark=("t.s", DELAY), **settings)
+        batches = run(results, "append", checkpoint)
+        return [tuple(row) for batch in batches.values() for row in batch]
+
+    root = {"skewless.ledger": tmp_path / "root", "skewless.checkpoint": checkpoint}
+    settings = {f"spark.{name}": str(path) for name, path in root.items()}
+    with configured(spark, settings | {"spark.sql.shuffle.partitions": "2"}):
+        write_file(tmp_path / "in", 0, table_of([("a", 1, 0)]))
+        assert rows(closes=closes) == []
+        write_file(tmp_path / "in", 1, table_of([("b", 2, 60 * SECOND)]))
+        before, after = (2, 1) if closes else (1, 2)
+        told = rf"There are \[{before}\] sources in the checkpoint .* now there are \[{after}\]"
+        with pytest.raises(StreamingQueryException, match=told):
+            rows(closes=not closes)
+        assert [path.name for path in (checkpoint / "sources").iterdir()] == ["0"]
+        write_file(tmp_path / "in", 2, table_of([("c", 3, 120 * SECOND)]))
+        assert sorted(rows(closes=closes)) == [("a", 1), ("b", 1)][: 1 + closes]

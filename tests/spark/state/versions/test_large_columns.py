@@ -96,6 +96,19 @@ def test_fetched_files_are_kept_up_to_their_bytes(monkeypatch: pytest.MonkeyPatc
     assert kept.n_bytes > 0
 
 
+def test_maps_of_deleted_files_do_not_keep_their_blocks_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: KeptFiles[Any] = KeptFiles(1_000)
+    monkeypatch.setattr(version_files, "_mapped", kept)
+    monkeypatch.setattr(version_files, "_NEW_MAPS", 1)
+    query = Query(tmp_path, chain(), SCHEMA, kept=2)
+    for batch in range(24):
+        query.step(batch, records(20, batch))
+    there = len(list(tmp_path.rglob("worker-*.arrow")))
+    assert 0 < kept.n_bytes <= there
+
+
 def test_the_file_that_was_read_first_makes_room() -> None:
     kept: KeptFiles[str] = KeptFiles(10)
     assert [kept.get(name, lambda: ("x", 6)) for name in "ab"] == ["x", "x"]

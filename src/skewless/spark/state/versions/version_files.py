@@ -9,13 +9,14 @@ must confirm one file only.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
 import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -46,8 +47,11 @@ _MERGE_FACTOR = 2
 _MERGED_BYTES = 64 << 20
 #: The rows that count are at least half of all, but for so many.
 _FEW_ROWS = 1 << 12
-#: Files of local disks that a process keeps open; their content stays on disk until it is read.
-_OPEN_FILES = 128
+#: Files of local disks that a process keeps mapped. A map is neither memory nor a descriptor, but
+#: Linux allows 65,530 of them. If a micro-batch needs more files, each is checked again.
+_MAPPED_FILES = 1 << 12
+#: After so many new maps, those of deleted files go: they keep the files' blocks on disk.
+_NEW_MAPS = 128
 #: Files of other filesystems are completely in memory, so their bytes are limited.
 _FETCHED_BYTES = 256 << 20
 
@@ -77,6 +81,12 @@ class KeptFiles(Generic[T]):
                 self.n_bytes -= gone
         return found
 
+    def forget(self, is_gone: Callable[[Any], bool]) -> None:
+        """Forget the files whose names are those of files that are gone."""
+        with self._lock:
+            for name in list(filter(is_gone, self._files)):
+                self.n_bytes -= self._files.pop(name)[1]
+
     def clear(self) -> None:
         """Forget all files."""
         with self._lock:
@@ -100,6 +110,8 @@ class Version:
 
 
 _fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
+_mapped: KeptFiles[Version] = KeptFiles(_MAPPED_FILES)  # each counts as one
+_maps = itertools.count(1)
 
 
 def block_of(version: Version, after: bytes = b"") -> bytes:
@@ -157,7 +169,8 @@ def read(ledger: Ledger, file: str) -> Version:
             raise _gone(where) from None
         # By process: a memory map must not be shared by accident. By time: the file may be a
         # restored copy.
-        return _mapped(str(path), where, status.st_size, status.st_mtime_ns, os.getpid())
+        name = path, status.st_size, status.st_mtime_ns, os.getpid()
+        return _mapped.get(name, lambda: (_map(path, where, status.st_size), 1))
 
     def fetch() -> tuple[Version, int]:
         data = folder.read(file)
@@ -168,11 +181,12 @@ def read(ledger: Ledger, file: str) -> Version:
     return _fetched.get((ledger.folder, file, os.getpid()), fetch)
 
 
-@functools.lru_cache(maxsize=_OPEN_FILES)
-def _mapped(path: str, where: str, size: int, time_ns: int, process: int) -> Version:
+def _map(path: Path, where: str, size: int) -> Version:
+    if next(_maps) % _NEW_MAPS == 0:
+        _mapped.forget(lambda name: not name[0].exists())
     if not size:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
-    with pa.memory_map(path) as source:
+    with pa.memory_map(str(path)) as source:
         return _parsed(source.read_buffer(), where)
 
 
