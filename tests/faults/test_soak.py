@@ -56,7 +56,8 @@ def most(rows: list[dict[str, Any]], name: str) -> float:
 
 def test_sixty_batches_leave_as_few_files_as_thirty(tmp_path: Path) -> None:
     rows = soaked(tmp_path, 60, 1_800)
-    first, last = rows[2:4], rows[4:]
+    # Files are merged for some thirty micro-batches before as much leaves them as comes.
+    first, last = ([r for r in rows if begin <= r["batch"] < begin + 20] for begin in (20, 40))
     assert most(last, "files") <= most_files()
     # Both have the same churn; numbers of keys and workers differ a little.
     assert most(last, "bytes") <= 1.5 * most(first, "bytes")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.jobs.bombs import Wanders
-from skewless.spark import KeyProcessor
+from skewless.spark import Append, KeyProcessor
 
 ROWS_PER_BATCH = 400
 #: Spark keeps so many micro-batches, and so do we.
@@ -29,10 +29,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Visits(KeyProcessor):
-    """Counts records until none has come for five seconds."""
+    """Counts and lists records until none has come for five seconds."""
 
-    state_schema = "n bigint, text string, expires timestamp"
+    state_schema = "n bigint, text string, expires timestamp, values array<bigint>"
     result_schema = "k string, n bigint"
+    growing = ("values",)
 
     def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
         n = (state["n"] if state else 0) + len(records)
@@ -40,9 +41,11 @@ class Visits(KeyProcessor):
         ends = last + timedelta(seconds=5)
         if state:
             ends = max(ends, state["expires"])
-        return [], {"n": n, "text": "x" * (n % 50), "expires": ends}
+        values = Append(record["value"] for record in records)
+        return [], {"n": n, "text": "x" * (n % 50), "expires": ends, "values": values}
 
     def expire_key(self, key: Any, state: Any, watermark: Any) -> Any:
+        assert len({*state["values"]}) == state["n"]  # no record is twice in a list
         return [{"n": state["n"]}], None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless.plumbing.broken_laws import LawBroken
-from skewless.spark import Append, KeyProcessor, check_processor, scale_to
+from skewless.spark import Append, KeyProcessor, check_processor
 from skewless.spark.state.versions import version_files
 from spark.state.chains import SCHEMA, in_order, random_moves, records
 from spark.state.growing.gathering import Ending, Gathering, gathered
-from spark.state.test_generated_histories import STEPS, rows
+from spark.state.operators.stepping import in_memory
+from spark.state.test_generated_histories import OPTIONS, STEPS, Steps, history, rows, tables_of
 from spark.state.without_spark import Query
 
 MINUTE = 60_000_000
+MERGED = st.sampled_from([0, 2_000, 1 << 26])
 
 
 def held(query: Query) -> dict[Any, Any]:
@@ -33,41 +36,45 @@ def held(query: Query) -> dict[Any, Any]:
     return found
 
 
-@pytest.mark.slow
-@settings(deadline=None, max_examples=60)
-@given(
-    steps=STEPS,
-    workers=st.integers(1, 4),
-    kept=st.integers(1, 3),
-    seed=st.integers(0, 99),
-    merged=st.sampled_from([0, 2_000, 1 << 26]),
-)
-def test_lists_are_those_of_a_dictionary(
-    steps: list[tuple[tuple[str, int], int]], workers: int, kept: int, seed: int, merged: int
-) -> None:
-    """With files that are merged, or not, and rows that do not count lifted out of them early."""
-    tables = [records(n, 100 * seed + number) for number, (_, n) in enumerate(steps)]
+def ran(
+    steps: Steps, options: dict[str, int], merged: int, wanted: Any, processor: Any, **times: Any
+) -> Iterator[Query]:
+    """Yield a query after each micro-batch.
+
+    Files are merged, or not, and rows that do not count are lifted out of them early.
+    """
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(version_files, "_MERGED_BYTES", merged)
         patch.setattr(version_files, "_FEW_ROWS", 8)
-        folder, run = Path(name), 0
 
-        def query(number: int, asked: int | None) -> Query:
-            options = {"strategy": random_moves(seed), "workers": asked, "most": 5, "kept": kept}
-            return Query(folder, Gathering(), SCHEMA, run=f"run-{number}", **options)
+        def query(nth: int, **given: Any) -> Query:
+            return Query(Path(name), processor, SCHEMA, **given, **times)
 
-        running = query(run, workers)
-        for batch, ((event, asked), _) in enumerate(steps):
-            wanted, states = gathered(tables[: batch + 1])
-            if event in ("restart", "repeat after a restart"):
-                run += 1
-                running = query(run, None)
-            if event == "scale" and batch:
-                scale_to(str(folder), asked)
-            if event.startswith("repeat") and batch:
-                assert rows(running.step(batch - 1, tables[batch - 1])) == wanted[batch - 1]
-            assert rows(running.step(batch, tables[batch])) == wanted[batch]
-            assert held(running) == states
+        yield from history(Path(name), steps, tables_of(steps, options), wanted, options, query)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, options=OPTIONS, merged=MERGED)
+def test_lists_are_those_of_a_dictionary(
+    steps: Steps, options: dict[str, int], merged: int
+) -> None:
+    tables = tables_of(steps, options)
+    wanted, _ = gathered(tables)
+    for batch, running in enumerate(ran(steps, options, merged, wanted, Gathering())):
+        assert held(running) == gathered(tables[: batch + 1])[1]
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS, options=OPTIONS, merged=MERGED)
+def test_lists_with_ends_are_those_in_memory(
+    steps: Steps, options: dict[str, int], merged: int
+) -> None:
+    times = {"time": "ts", "delay": MINUTE}
+    wanted = in_memory(Ending(grows=False), tables_of(steps, options), **times)
+    for _ in ran(steps, options, merged, wanted, Ending(), **times):
+        pass
 
 
 @pytest.mark.parametrize("merged", [0, 1 << 26])

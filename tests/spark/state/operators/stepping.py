@@ -127,8 +127,12 @@ def in_memory(
     delay: int = 0,
     key: Sequence[str] = ("k",),
     seed: int = 0,
+    clock: Sequence[int] = (),
 ) -> list[list[tuple[Any, ...]]]:
-    """Return the same without files: each key is on another worker in each micro-batch."""
+    """Return the same without files: each key is on another worker in each micro-batch.
+
+    `clock` has the time of each micro-batch, if states end by it.
+    """
     work = Work(shape_of(processor), sent_columns(tables[0].schema, key, time))
     layout, rng = work.layout, np.random.default_rng(seed)
     states, found = layout.empty(), []
@@ -137,6 +141,8 @@ def in_memory(
     before: int | None = None
     now: int | None = None
     for batch, table in enumerate(tables):
+        if clock:
+            now = max(clock[: batch + 1])
         n_workers = int(rng.integers(1, 4))
         columns = [table.column(name) for name in key]
         hashes = hash_keys(*columns)

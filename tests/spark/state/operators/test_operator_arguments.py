@@ -102,6 +102,7 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_top_n, {"batch_column": ""}, r"batch_column must be the name of a new column, not ''"),
     (_deduplicate, {"batch_column": "TS"}, r"batch_column: 'TS' is the name of another column"),
     (_sessions, {"batch_column": "end"}, r"batch_column: 'end' is the name of another column"),
+    (_sessions, {"late_column": "end"}, r"late_column: 'end' is the name of another column"),
     (_join, {"batch_column": "v_right"}, r"batch_column: 'v_right' is the name of another"),
     (_join, {"batch_column": 3}, r"batch_column must be the name of a new column, not 3"),
     (_join, {"within": None}, r"within: a join of streams pairs records by event time"),

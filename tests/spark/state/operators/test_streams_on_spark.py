@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from skewless.spark import join, top_n
+from skewless import aggregations as aggs
+from skewless.spark import deduplicate, join, sessions, top_n
 from spark.state.chains import in_order, random_moves
 from spark.state.operators.comparing import settled
-from spark.state.operators.plain_operators import joined, largest
-from spark.state.operators.stepping import BEGIN, DDL, SECOND, drifting, table_of
+from spark.state.operators.plain_operators import deduplicated, joined, largest, sessioned
+from spark.state.operators.stepping import (
+    BEGIN,
+    DDL,
+    SECOND,
+    drifting,
+    table_of,
+    with_watermarks,
+)
 
 pytestmark = pytest.mark.spark
 BATCHES = drifting(3, 6, 40, 40)
@@ -59,3 +67,31 @@ def test_a_stream_joined_with_itself(spark: Any, tmp_path: Path) -> None:
     pairs = joined([(batch, batch) for batch in BATCHES], 6 * SECOND, 15 * SECOND, "full")
     assert in_order(map(plain_row, found)) == in_order(row for rows in pairs for row in rows)
     assert len(found) > 50
+
+
+@pytest.mark.parametrize("verb", [deduplicate, sessions])
+def test_late_records_come_with_the_results(spark: Any, tmp_path: Path, verb: Any) -> None:
+    """The results are those without the column; all late records come, each once."""
+    span, delay = 7 * SECOND, 15 * SECOND
+    # A record of a session is late when the watermark has passed its time plus the gap.
+    stays = 0 if verb is deduplicate else span
+    given: dict[str, Any] = {"watermark": ("ts", "15 seconds"), "workers": 2}
+    given |= {"strategy": random_moves(), "ledger": str(tmp_path / "ledger"), "late_column": "late"}
+    if verb is deduplicate:
+        given["within"], wanted = "7 seconds", deduplicated(BATCHES, span, delay)
+    else:
+        given |= {"gap": "7 seconds", "aggs": {"total": aggs.sum("v")}}
+        wanted = sessioned(BATCHES, span, delay)
+    found = settled(spark, tmp_path / "run", DDL, TABLES, lambda s: verb(s[0], "k", **given))
+    results = [plain_row(row)[:-1] for row in found if row["late"] is None]
+    assert in_order(results) == in_order(row for rows in wanted for row in rows)
+    late = [
+        record
+        for watermark, batch in with_watermarks(BATCHES, delay, lambda record: record[2])
+        for record in batch
+        if record[2] is not None and record[2] + stays <= watermark
+    ]
+    assert len(late) > 5
+    sides = [row["late"] for row in found if row["late"] is not None]
+    assert in_order(map(plain_row, sides)) == in_order(late)
+    assert sides[0].asDict().keys() == {"k", "v", "ts"}

@@ -30,6 +30,7 @@ def deduplicate(
     *,
     within: str,
     watermark: tuple[str, str] | None = None,
+    late_column: str | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return the records without those that repeat a key within a span of event time.
@@ -55,6 +56,8 @@ def deduplicate(
     watermark
         The column of event time, and how late a record may be: ("ts", "10 minutes"). Later records
         are dropped.
+    late_column
+        The name of one more column of the result, with late records as structs: as for `process`.
     placement
         How keys are placed, the `ledger`, `batch_column` etc.: as for `process`.
 
@@ -68,7 +71,7 @@ def deduplicate(
     records = Records.with_names(df)
     time, _ = event_time(records, watermark, "deduplicate")
     processor = Deduplicate(records.schema, time, span(within, "within"))
-    return processed(records.by(key), processor, placement, watermark=watermark)
+    return processed(records.by(key), processor, placement, watermark, late_column=late_column)
 
 
 class Deduplicate(Processor):

@@ -20,7 +20,7 @@ from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregat
 from skewless.spark.aggregation.state_layout import described
 from skewless.spark.aggregation.windows import LONGEST
 from skewless.spark.arrow_types import from_arrow_schema
-from skewless.spark.columns import arrow_schema, internal
+from skewless.spark.columns import arrow_schema, internal, quoted
 from skewless.spark.records import Key, Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
 from skewless.spark.state.operators.held_rows import held, states_of, watermark_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 START, END, RECORDS = "start", "end", "records"
-_TIME, _ENDS = internal("time"), internal("ends")
+_TIME, _ENDS, _RECORD = internal("time"), internal("ends"), internal("record")
 
 
 def sessions(
@@ -43,6 +43,7 @@ def sessions(
     aggs: Mapping[str, AnyAggregation] | None = None,
     *,
     watermark: tuple[str, str] | None = None,
+    late_column: str | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return one row per session: records of a key with at most `gap` from one to the next.
@@ -106,10 +107,17 @@ def sessions(
     kind = records.schema[time].dataType
     sent_as = {column: f"{_TIME}.{column}" for column in inputs}
     processor = Sessions(by.named_fields, kind, length, _TIME, sent_as, chosen, types)
+    if late_column is not None:
+        arrow_schema(records.schema, "df")  # by the user's names
+        columns.append(F.struct(*map(records.column, records.names)).alias(_RECORD))
     sent = Records.with_names(df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns))
     sent_key = replace(by, columns=tuple(sent.column(name) for name in by.names))
     watermark = (_ENDS, f"{length + delay} microseconds")
-    return processed(replace(sent, key=sent_key), processor, placement, watermark)
+    sent = replace(sent, key=sent_key)
+    found = processed(sent, processor, placement, watermark, late_column=late_column)
+    if late_column is None:
+        return found
+    return found.withColumn(late_column, F.col(quoted(late_column))[_RECORD])
 
 
 class Sessions(Processor):
