@@ -68,6 +68,8 @@ def sessions(
         {"total": aggregations.sum("price")}.
     watermark
         The column of event time, and how late a record may be: ("ts", "10 minutes").
+    late_column
+        The name of one more column of the result, with late records as structs: as for `process`.
     placement
         How keys are placed, the `ledger`, `batch_column` etc.: as for `process`.
 
