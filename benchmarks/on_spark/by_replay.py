@@ -86,9 +86,9 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         replay, found = Replay(application), facts[name]
         # The log has the time from the first job to the last one. What the driver did before
         # belongs to the run, and so does the commit of a write after it.
-        first = application.jobs[0].submitted / 1e3
-        last = max(job.ended for job in application.jobs) / 1e3
-        driver = first - found.pop("begin") + max(0.0, found.pop("end", last) - last)
+        ended = max(job.ended for job in application.jobs) / 1e3
+        driver = application.jobs[0].submitted / 1e3 - found.pop("begin")
+        driver += max(0.0, found.pop("end", ended) - ended)
         row = {**cell.about, "way": way, "round": int(turn), "said": said}
         took = {"seconds": driver + replay.run(cell.slots).seconds}
         took["alone"] = driver + replay.measured

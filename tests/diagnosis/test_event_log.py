@@ -70,7 +70,7 @@ def test_a_number_that_no_log_has_is_refused_in_one_line(tmp_path, number, field
         ("digits", b'{"Event": ' + b"9" * 5000 + b"}\n", "line 1 of .* is not an event"),
         ("empty", b"", "has no Spark events"),
         ("unfinished", b"hello world", "has no Spark events"),
-        ("binary", b"\xff\xfe\x00\n" * 50, "is not an event log of Spark"),
+        ("binary", b"\xff\xfe\x00\n" * 50, "line 1 of .* is not an event of Spark"),
         ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
         ("log.lz4", b"LZ4Block", "ends in the middle of a block"),
         ("log.snappy", b"", "has no Spark events"),
@@ -189,3 +189,11 @@ def test_names_that_look_like_markup_or_control_the_screen_are_shown_as_text(tmp
     assert said.exit_code == 0, said.output
     assert "\x1b" not in said.stdout
     assert "?[2J No skew [/bold] ?" in said.stdout
+
+
+def test_a_log_may_be_cut_inside_a_character(tmp_path):
+    begun = {"Event": "SparkListenerApplicationStart", "App Name": "Zählung"}
+    content = (json.dumps(begun, ensure_ascii=False) + "\n").encode() * 2
+    at = content.rindex("ä".encode()) + 1
+    (tmp_path / "log").write_bytes(content[:at])
+    assert [event["App Name"] for event in read_events(tmp_path / "log")] == ["Zählung"]

@@ -169,10 +169,40 @@ def test_events_that_spark_lost_do_not_make_a_stage_longer() -> None:
 
 def test_a_partition_takes_from_its_first_task_on_if_a_copy_was_faster() -> None:
     slow = task(0, 3, 60.0, launched=0, number=78, reason="TaskKilled")
+    other = task(0, 3, 20.0, launched=40_000, number=79, reason="TaskKilled")
     copy = task(0, 3, 10.0, launched=50_000, number=77)
     *others, ends = ran(0, [(0.0, 10.0)] * 3, 0.0, 60.0)
-    replay = replayed(*executors(4), *job(0, [0], 0.0, 60.0), *others, copy, slow, ends)
-    assert replay.run(4).seconds == pytest.approx(60.0)
+    about = [*executors(4), *job(0, [0], 0.0, 60.0), *others, copy]
+    assert replayed(*about, slow, other, ends).run(4).seconds == pytest.approx(60.0)
+    # What was killed long before is no copy.
+    before = task(0, 3, 1.0, launched=0, number=78, reason="TaskKilled")
+    assert replayed(*about, before, ends).run(1).seconds == pytest.approx(40.0)
+
+
+def test_launches_before_their_stage_are_no_error() -> None:
+    """A clock may be stepped back, and a log may have no times."""
+    events = ran(0, [(1.0, 2.0), (1.0, 2.0)], 1.001, 3.0)
+    assert replayed(*executors(2), *job(0, [0], 1.0, 3.0), *events).run(2).seconds > 1.9
+    for event in events:
+        event.get("Task Info", {}).pop("Launch Time", None)
+    assert replayed(*executors(2), *job(0, [0], 1.0, 3.0), *events).run(2).seconds > 0
+
+
+def test_many_streams_are_read_in_time_that_follows_their_number() -> None:
+    events = list(executors(1))
+    for number in range(3_000):
+        events += job(number, [number], 2.0 * number, 2.0 * number + 1, f"stream {number}")
+    replay = Replay(summarise(events))
+    assert sum(len(step.starts) for step in replay._steps) < 10_000
+    assert replay.run(1).seconds == pytest.approx(replay.measured)
+
+
+def test_a_log_that_contradicts_itself_is_no_circle() -> None:
+    """Stage 0 is counted to job 1, which began after job 0 had ended, and job 0 reads from it."""
+    (one, one_ends), (other, other_ends) = job(0, [0, 1], 0.0, 3.0), job(1, [0], 4.0, 5.0)
+    read = ran(1, [(1.0, 1.0)], 1.0, 2.0, parents=[0])
+    events = [*executors(1), one, *read, one_ends, other, *ran(0, [(0.0, 1.0)], 0.0, 1.0)]
+    assert Replay(summarise([*events, other_ends])).run(1).seconds > 3.0
 
 
 def test_a_log_without_metrics_has_stragglers() -> None:
@@ -248,6 +278,8 @@ def test_slots_are_those_of_the_executors_or_the_most_tasks_at_once() -> None:
     noted_later = [(0.0, 1.01), (1.0, 1.01), (2.0, 1.01)]
     one = [*executors(1), *job(0, [0], 0.0, 3.0), *ran(0, noted_later, 0.0, 3.01)]
     assert replayed(*one).slots == 1
+    short = [(0.01 * number, 0.08) for number in range(80)]  # eight at a time
+    assert replayed(*job(0, [0], 0.0, 0.9), *ran(0, short, 0.0, 0.9)).slots == 8
     assert Replay(summarise([])).run(4) == (0.0, {})
 
 

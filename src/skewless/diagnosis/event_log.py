@@ -121,8 +121,6 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
                         return
                     raise LogError(f"line {number} of {name} is not an event of Spark")
                 yield event
-        except UnicodeDecodeError:
-            raise LogError(f"{name} is not an event log of Spark") from None
         except (OSError, pa.ArrowException) as error:
             if is_last and number and isinstance(error, OSError):
                 return  # a compressed file that was not closed ends in the middle
@@ -145,7 +143,9 @@ def _opened(file: Path) -> IO[str]:
     except OSError as error:
         raise LogError(f"{shown(str(file))}: {error.strerror}") from None
     codec = next((codec for suffix, codec in _CODECS.items() if name.endswith(suffix)), None)
-    return io.TextIOWrapper(decompressed(raw, codec) if codec else raw, encoding="utf-8")
+    # The last character of a cut log may not be whole.
+    lines = decompressed(raw, codec) if codec else raw
+    return io.TextIOWrapper(lines, encoding="utf-8", errors="replace")
 
 
 def fields(value: object) -> dict[str, Any]:

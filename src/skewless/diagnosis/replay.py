@@ -79,8 +79,9 @@ class Replay:
     def __init__(self, application: Application) -> None:
         stages, jobs = application.stages, _with_lone_stages(application)
         #: Tasks that could run at the same time, by the log, or else that did.
-        #: A log without its first files does not tell of all executors.
-        self.slots = max(application.slots, most_at_once(stages))
+        self.slots = application.slots or most_at_once(stages)
+        if application.slots:  # a log without its first files does not tell of all executors
+            self.slots = max(self.slots, most_at_once(stages, noted_later=_NOTED_LATER))
         self._identities = [(stage.number, stage.attempt) for stage in stages]
         origin = min((job.submitted for job in jobs), default=0)
         #: Seconds from the beginning of the first job to the end of the last one, by the log.
@@ -140,17 +141,17 @@ class Replay:
         return Timeline(max(end, default=0.0), stages)
 
 
-def most_at_once(stages: Sequence[Stage]) -> int:
+def most_at_once(stages: Sequence[Stage], noted_later: int = 0) -> int:
     """Return the most tasks that ran at the same time: an estimate of the slots.
 
-    A slot may have its next task before Spark notes the end of the last one, so the last moments of
-    a task do not count.
+    A slot may have its next task before Spark notes the end of the last one. Of each task, the last
+    tenth does not count, but at most `noted_later` milliseconds.
     """
     if not stages:
         return 1
     launched = np.concatenate([stage.tasks.launched for stage in stages])
     ended = np.concatenate([stage.tasks.ended for stage in stages])
-    ended -= np.clip((ended - launched) // 2, 0, _NOTED_LATER)
+    ended -= np.clip((ended - launched) // 10, 0, noted_later)
     times = np.concatenate([launched, np.maximum(ended, launched)])
     steps = np.repeat([1, -1], launched.size)
     # By time; at equal times, ends come first: a slot is used again at once.
@@ -201,8 +202,19 @@ def _add_stages(
             awaited += attempts.get(parent, ())
         if awaited and stage.attempt:  # it runs again because of what failed
             awaited = [*dict.fromkeys(awaited + failed.get(step.rank[0], []))]
-        # A parent that ran again later is not what this attempt waited for.
-        awaited = [one for one in awaited if _came_before(stages[one], stage)]
+        # A parent that ran again later is not what this attempt waited for. One of another job had
+        # begun with that job, or the log is wrong.
+        awaited = [
+            one
+            for one in awaited
+            if _came_before(stages[one], stage)
+            and (
+                _job_of(stages[one]) == step.rank[0]
+                or jobs[place_of[_job_of(stages[one])]].submitted
+                <= stage.submitted
+                < jobs[job].ended
+            )
+        ]
         ready = max([jobs[job].submitted, *(stages[one].ended for one in awaited)])
         n_busy = np.searchsorted(launches, stage.submitted, "right")
         n_busy -= np.searchsorted(ends, stage.submitted, "right")
@@ -210,7 +222,8 @@ def _add_stages(
             # The driver's time ends with the next launch. If that is a task of another stage, this
             # one waits for a slot.
             first = launches[np.searchsorted(launches, stage.submitted) :][:1]
-            step.launching = max(0, int(min(tasks.launched.min(), *first)) - stage.submitted) / 1e3
+            first = min([tasks.launched.min(), *first])
+            step.launching = max(0, int(first) - stage.submitted) / 1e3
         step.before = max(0, stage.submitted - ready) / 1e3
         step.after = max(0, stage.ended - int(tasks.ended.max())) / 1e3
         order = np.argsort(tasks.launched, kind="stable")
@@ -234,12 +247,14 @@ def _came_before(one: Stage, other: Stage) -> bool:
 def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, origin: int) -> None:
     """Let each job wait for the jobs that had ended before it began, of its stream or of all."""
     begun: dict[str, list[int]] = {name: [] for name in ("", *(job.stream for job in jobs))}
+    for_all: set[int] = set()  # those that waited for all
     for place, job in enumerate(jobs):
-        awaited = _ended_before(job.submitted, begun[job.stream], jobs)
-        if job.stream:
-            awaited = awaited or [one for one in begun[""] if jobs[one].ended <= job.submitted]
-            begun[job.stream].append(place)
-        begun[""].append(place)
+        awaited = _ended_before(job.submitted, begun[job.stream], jobs) if job.stream else []
+        if not awaited:
+            awaited = _ended_before(job.submitted, begun[""], jobs, for_all)
+            for_all.add(place)
+        for name in {"", job.stream}:
+            begun[name].append(place)
         step = n_stages + place
         latest = max((jobs[one].ended for one in awaited), default=origin)
         steps[step].before = (job.submitted - latest) / 1e3
@@ -247,14 +262,15 @@ def _add_jobs(steps: list[_Step], jobs: Sequence[LoggedJob], n_stages: int, orig
             _wait(steps, step, n_stages + len(jobs) + one)
 
 
-def _ended_before(moment: int, begun: list[int], jobs: Sequence[LoggedJob]) -> list[int]:
+def _ended_before(
+    moment: int, begun: list[int], jobs: Sequence[LoggedJob], waited: set[int] | None = None
+) -> list[int]:
     """Return the jobs that had ended; forget those for which a later one of them waited.
 
-    A job of a stream waits for its own stream alone, so no job of another is forgotten for it.
+    Only those of `waited` waited for the others, if it is given.
     """
     ended = [one for one in begun if jobs[one].ended <= moment]
-    streams = {jobs[one].stream for one in begun}
-    last = max((one for one in ended if not jobs[one].stream or len(streams) == 1), default=None)
+    last = max((one for one in ended if waited is None or one in waited), default=None)
     if last is not None:
         begun[:] = [one for one in begun if one == last or jobs[one].ended > jobs[last].submitted]
     return [one for one in begun if jobs[one].ended <= moment]

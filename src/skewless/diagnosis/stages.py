@@ -35,6 +35,7 @@ from skewless.diagnosis.writes import WRITES, SecondShuffle, second_shuffle
 #: Tasks, stages, jobs, queries and their operators in one log. A task takes about 300 bytes.
 _MOST_KEPT = 3_000_000
 _OPEN = -1  # the end of a job that has none yet
+_DIGITS = 6  # of a number of cores, at most
 _Identity = tuple[int, int]  # of an attempt: the numbers of the stage and of the attempt
 
 
@@ -164,7 +165,8 @@ class _Met:
 
     def read_settings(self, event: Event) -> None:
         given = str(fields(event.get("Spark Properties")).get("spark.task.cpus") or "1")
-        self.task_cores = int(given) if given.isdecimal() and int(given[:9]) > 0 else 1
+        cores = int(given) if given.isdecimal() and len(given) <= _DIGITS else 1
+        self.task_cores = max(cores, 1)
 
     def meet_stage(self, event: Event) -> None:
         info = fields(event.get("Stage Info"))
@@ -270,7 +272,7 @@ class _Met:
             tuple(sorted(unfinished, key=lambda task: -task.seconds)),
             tuple(sorted(failed, key=lambda one: (-one.failures, one.stage, one.partition))),
             sum(job.ended == _OPEN for job in jobs),
-            tuple(job._replace(ended=job.ended if job.ended > 0 else self.last) for job in jobs),
+            tuple(job._replace(ended=self.last) if job.ended == _OPEN else job for job in jobs),
             sum(cores // self.task_cores for cores in self.most_cores),
             self.task_cores,
             tuple(self.undone.values()),
@@ -279,11 +281,14 @@ class _Met:
     def _stage(self, identity: _Identity, attempt: _Attempt) -> Stage:
         job, plan = self.jobs.get(identity[0], ("", ()))
         # A task whose copy was faster has taken time, too: its partition began with it.
-        first = {one.partition: one.launched for one in attempt.killed}
-        tasks = [
-            one._replace(launched=min(one.launched, first.get(one.partition, one.launched)))
-            for one in attempt.tasks
-        ]
+        killed: dict[int, list[_Task]] = {}
+        for one in attempt.killed:
+            killed.setdefault(one.partition, []).append(one)
+        tasks = []
+        for one in attempt.tasks:
+            copies = [each for each in killed.get(one.partition, ()) if each.ended > one.launched]
+            first = min([one.launched, *(each.launched for each in copies)])
+            tasks.append(one._replace(launched=first))
         columns = zip(zip(*tasks, strict=True), _KINDS, strict=True)
         found = Tasks(*(np.array(column, kind) for column, kind in columns))
         begin, end = attempt.submitted, attempt.completed

@@ -85,7 +85,7 @@ def _slots(
     slots: str | None, executors: str | None, cores: str | None, task_cores: int = 1
 ) -> int | None:
     """Return how many tasks run at the same time by these options; None without any."""
-    if (executors is None) != (cores is None) or (executors and slots):
+    if (executors is None) != (cores is None) or (executors is not None and slots is not None):
         raise ValueError("--executors and --cores go together, or give --slots alone")
     if executors is None or cores is None:
         return None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS)

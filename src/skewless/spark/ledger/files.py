@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import read_only
 from skewless.kernels.xxhash64 import SPARK_SEED, hash_bytes
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.plumbing.private_files import NoFolderForKernels
 
 FORMAT = "skewless-state"
@@ -172,10 +173,15 @@ def _digest(content: Any, length: bytes) -> bytes:
 
     It is against damage. Whoever can write the file can write its seal as well.
     """
+    if memoryview(content).nbytes <= LONG_BYTES or JIT_OFF:
+        return _whole_digest(content, length)
+    return _long_digest(content, length)
+
+
+def _long_digest(content: Any, length: bytes) -> bytes:
     data = read_only(np.frombuffer(content, np.uint8))  # one type for what is written and read
-    if data.size > LONG_BYTES:
-        content = int(hash_bytes(data, 0, data.size, SPARK_SEED)).to_bytes(8, "little")
-    return _whole_digest(content, length)
+    hashed = int(hash_bytes(data, 0, data.size, SPARK_SEED))
+    return _whole_digest(hashed.to_bytes(8, "little"), length)
 
 
 def _whole_digest(content: Any, length: bytes) -> bytes:
@@ -206,8 +212,9 @@ def unseal(data: Any, where: str) -> Any:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
     sealed = memoryview(data)[begin:-_SEAL_BYTES]
     parts = sealed[:-_LENGTH_BYTES], bytes(sealed[-_LENGTH_BYTES:])
-    # Long files of earlier versions have the checksum of the whole, or of its ranges.
-    digests = _digest, _whole_digest, _digest_of_ranges
+    # Long files of earlier versions have the checksum of the whole, or of its ranges. Without
+    # compilation the checksum of long files takes minutes, so it is the last one there.
+    digests = _digest, _whole_digest, _digest_of_ranges, _long_digest
     if all(data[-_DIGEST_BYTES:] != digest(*parts) for digest in digests):
         raise LedgerCorrupt(f"{where} is damaged: its checksum does not match its content")
     return data[begin:-_SEAL_BYTES]
