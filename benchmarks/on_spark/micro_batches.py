@@ -198,7 +198,7 @@ def table(records: Sequence[Row]) -> str:
     for size, name in grouped(records, "records", "way"):
         mine = {turn: took[size, name, turn] for *cell, turn in took if cell == [size, name]}
         ratio = sorted(mine[turn] / took[size, SPARKS, turn] for turn in mine)
-        span = f"{ratio[0]:.2f}–{ratio[-1]:.2f}"
+        span = f"{ratio[0]:.2f}–{ratio[-1]:.2f}" if len(ratio) > 1 else "one turn"
         rows.append(
             [f"{size:,}", name, f"{median(mine.values()):.2f} s", f"{median(ratio):.2f}", span]
         )

@@ -245,24 +245,22 @@ def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
         parts = df.groupBy("key", *by).applyInPandas(in_pandas, "key string, n long, total double")
         return parts.groupBy("key").agg(F.sum("n"), F.sum("total").alias("total"))
 
-    def ours(strategy: str, agg: Any, columns: str = "r.*") -> DataFrame:
-        made = aggregate(df, "key", {"r": agg}, workers=cell.slots, strategy=strategy, seed=0)
-        return made.select("key", columns)
+    def ours(strategy: str) -> DataFrame:
+        own = {"r": kinds.OwnTotals()}
+        made = aggregate(df, "key", own, workers=cell.slots, strategy=strategy, seed=0)
+        return made.select("key", "r.*")
 
-    ways: dict[str, Callable[[], DataFrame]]
-    if cell.work == "ready":
-        ways = {"groupBy": lambda: df.groupBy("key").agg(F.mean("v").alias("total"))}
-        ways["aggregate"] = lambda: ours("auto", aggs.mean("v"), "r").toDF("key", "total")
-    else:
-        forms, own = ("local", "hash", "cascade-ahead"), kinds.OwnTotals()
-        ways = {f"aggregate, {name}": partial(ours, name, own) for name in forms}
-        ways["aggregate"] = partial(ours, "auto", own)
-        # A call for each of so many keys takes minutes, and longer if they are salted.
-        if cell.is_cut or df.agg(F.approx_count_distinct("key")).collect()[0][0] < _MOST_GROUPS:
-            ways = {"applyInPandas": merged, **ways}
-        if cell.is_cut:
-            salt = (F.rand(seed=1) * SALTS).cast("int").alias("salt")
-            ways["salted applyInPandas"] = partial(merged, salt)
+    forms = ("local", "hash", "cascade-ahead")
+    ways: dict[str, Callable[[], DataFrame]] = {
+        f"aggregate, {name}": partial(ours, name) for name in forms
+    }
+    ways["aggregate"] = partial(ours, "auto")
+    # A call for each of so many keys takes minutes, and longer if they are salted.
+    if cell.is_cut or df.agg(F.approx_count_distinct("key")).collect()[0][0] < _MOST_GROUPS:
+        ways = {"applyInPandas": merged, **ways}
+    if cell.is_cut:
+        salt = (F.rand(seed=1) * SALTS).cast("int").alias("salt")
+        ways["salted applyInPandas"] = partial(merged, salt)
 
     def run(way: Callable[[], DataFrame]) -> Row:
         totals = way().toArrow()["total"].to_numpy()  # sums of multiples of 1/4 are exact
