@@ -150,6 +150,14 @@ def test_the_first_wave_is_slow_and_no_straggler():
     assert (one.slowest_partition, one.cause) == (8, "records")
 
 
+def test_a_hot_key_is_named_beside_a_slower_task_that_starts_python():
+    events = [task(2, n, 0.2, 5_000, launched=8_000, number=n) for n in range(2, 8)]
+    events += [task(2, 0, 7.8, 10_002), task(2, 1, 4.2, 497_991, launched=8_000, number=1)]
+    [one] = found(*events, stage_end(2, "MapInArrow"))
+    assert (one.slowest_partition, one.cause) == (1, "records")
+    assert one.share_of_records > 0.9
+
+
 def test_dear_records_are_told_from_many():
     tasks = [task(0, i, 6.0 if i == 3 else 1.0, 1000) for i in range(4)]
     (one,) = found(*tasks, stage_end(0, "Other"))

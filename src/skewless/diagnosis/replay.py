@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Identity = tuple[int, int]
 #: What makes a task slow that even tasks would not be: not a slow machine.
 _CAN_BE_BALANCED = ("records", "input", "cost")
-#: Milliseconds in which a slot may have its next task before the end of the last one is noted.
-_NOTED_LATER = 100
 # What happens in a replay, in this order if it is at the same time.
 _BEGINS, _TASK_ENDS, _ENDS, _MAY_LAUNCH = range(4)
 
@@ -79,9 +77,11 @@ class Replay:
     def __init__(self, application: Application) -> None:
         stages, jobs = application.stages, _with_lone_stages(application)
         #: Tasks that could run at the same time, by the log, or else that did.
-        self.slots = application.slots or most_at_once(stages)
-        if application.slots:  # a log without its first files does not tell of all executors
-            self.slots = max(self.slots, most_at_once(stages, noted_later=_NOTED_LATER))
+        self.slots, at_once = application.slots, most_at_once(stages)
+        # A log without its first files does not tell of all executors. A slot may have its next
+        # task before the end of the last one is noted, so twice the slots are no contradiction.
+        if at_once > 2 * self.slots:
+            self.slots = at_once
         self._identities = [(stage.number, stage.attempt) for stage in stages]
         origin = min((job.submitted for job in jobs), default=0)
         #: Seconds from the beginning of the first job to the end of the last one, by the log.
@@ -141,17 +141,12 @@ class Replay:
         return Timeline(max(end, default=0.0), stages)
 
 
-def most_at_once(stages: Sequence[Stage], noted_later: int = 0) -> int:
-    """Return the most tasks that ran at the same time: an estimate of the slots.
-
-    A slot may have its next task before Spark notes the end of the last one. Of each task, the last
-    tenth does not count, but at most `noted_later` milliseconds.
-    """
+def most_at_once(stages: Sequence[Stage]) -> int:
+    """Return the most tasks that ran at the same time: an estimate of the slots."""
     if not stages:
         return 1
     launched = np.concatenate([stage.tasks.launched for stage in stages])
     ended = np.concatenate([stage.tasks.ended for stage in stages])
-    ended -= np.clip((ended - launched) // 10, 0, noted_later)
     times = np.concatenate([launched, np.maximum(ended, launched)])
     steps = np.repeat([1, -1], launched.size)
     # By time; at equal times, ends come first: a slot is used again at once.

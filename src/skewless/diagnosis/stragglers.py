@@ -152,10 +152,12 @@ def _usual_seconds(tasks: Tasks) -> float:
 
 
 def _most_telling(tasks: Tasks, is_slow: NDArray[np.bool_]) -> int:
-    """Return the slowest task; one with many records comes before those that only start up."""
+    """Return the slowest task; before those that only start up, the one with the most records."""
     heavy = is_slow & (tasks.records >= 1.5 * max(_lower_median(tasks.records[tasks.is_done]), 1.0))
     among = next(one for one in (is_slow & ~tasks.is_done, heavy, is_slow) if one.any())
-    return int(np.where(among, tasks.seconds, -1.0).argmax())
+    # A task that started Python may be the slowest, and have somewhat more records, too.
+    by = tasks.records if among is heavy else tasks.seconds
+    return int(np.where(among, by, -1.0).argmax())
 
 
 def _only_the_first_wave(tasks: Tasks, is_slow: NDArray[np.bool_]) -> bool:

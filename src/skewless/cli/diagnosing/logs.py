@@ -99,18 +99,20 @@ def _slots(
 
 def _print_what_if(replays: list[WhatIf]) -> None:
     own, asked = replays[0], replays[-1]
+    own_slots, on_slots = (
+        f"{one.slots} slot" if one.slots == 1 else f"{one.slots} slots" for one in (own, asked)
+    )
     print(
-        f"\nReplayed from the first job to the last, on the {own.slots} slots of the log: "
+        f"\nReplayed from the first job to the last, on the {own_slots} of the log: "
         f"{seconds_text(own.seconds)}, measured {seconds_text(own.measured_seconds or 0.0)}"
         + ("." if own.error is None else f", an error of {own.error:+.1%}.")
     )
     print(
-        f"{asked.slots} slots: {seconds_text(asked.seconds)}; without stragglers "
+        f"{on_slots}: {seconds_text(asked.seconds)}; without stragglers "
         f"{seconds_text(asked.balanced_seconds)}, so they cost "
         f"{seconds_text(asked.straggler_seconds)}."
     )
-    n_slots = f"{asked.slots} slots"
-    table = number_table("stage", "tasks", "logged", n_slots, "balanced", "to save")
+    table = number_table("stage", "tasks", "logged", on_slots, "balanced", "straggler costs")
     table.add_column("what it does")
     longest = sorted(asked.stages, key=lambda one: -one.seconds)[:_LISTED]
     for one in sorted(longest, key=lambda one: (one.begin, one.stage)):
