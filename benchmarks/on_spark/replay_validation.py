@@ -29,7 +29,7 @@ SLEEPING, COMPUTING = "sleeping", "computing"
 #: of slots is a stage just this one.
 N_TASKS, SKEW = 48, 1.5
 #: Seconds of a sleeping task. To start 32 tasks at once takes two cores about half a second.
-SLEEP_S = 2.0
+SLEEP_S = 1.5
 #: Seconds that the processes of a slot have to start together.
 WARM_UP_S = 2.0
 
@@ -59,8 +59,10 @@ def log_of(work: Work, n_slots: int, folder: Path) -> Application:
         with run(spark, "measured"):
             sent = records.mapInArrow(work, schema).repartition(N_TASKS, "id")
             sent.mapInArrow(work, schema).count()
-            sides = [records.mapInArrow(work, schema) for _ in range(2)]
-            sides[0].join(sides[1], "id").count()
+            # Of equal sides, Spark would compute one.
+            others = spark.range(1, 1 + 100 * N_TASKS, 1, N_TASKS)
+            one, other = (side.mapInArrow(work, schema) for side in (records, others))
+            one.join(other, "id").count()
     return runs_of(folder)["measured"]
 
 
