@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from benchmarks.on_spark.ways import COLUMNS
@@ -13,9 +14,13 @@ from skewless.metrics import replication_limit
 
 #: What tells a cell from others.
 PLACE = ("says", "stream", "slots", "records")
-#: Ways of ours, by the constant of `skewless.diagnosis.costs` that is fitted to them, and others.
-FITTED = {"JOB_SECONDS": ("plan", "whole-plan"), "STAGE_SECONDS": ("cascade-ahead",)}
-_WITHOUT = ("hash", "round-robin", "salt-8", "local")
+#: Ways by the constant of `skewless.diagnosis.costs` that is fitted to them, and the one without.
+#: Each constant is what its ways take beyond those in the next line.
+FITTED = {
+    "JOB_SECONDS": ("plan", "whole-plan"),
+    "STAGE_SECONDS": ("hash", "round-robin", "salt-8", "cascade-ahead"),
+}
+_WITHOUT = ("local",)
 #: Seconds to which constants are rounded.
 _ROUNDED = 0.05
 #: The ways that are columns of the table; `hot_keys` may name another one.
@@ -185,10 +190,12 @@ def fitted(records: Sequence[Row]) -> dict[str, float]:
     """Return the constants: what a median job took beyond the rest, and beyond other ways.
 
     The driver starts a job of any way. So what ways without a constant took beyond their
-    predictions is no part of the constants. More work never takes less than no time.
+    predictions is no part of the constants. A plan has a shuffle, too. More work never takes less
+    than no time.
     """
-    start = median(_beyond(records, _WITHOUT))
-    more = {name: max(0.0, median(_beyond(records, ways)) - start) for name, ways in FITTED.items()}
+    names = [*FITTED, ""]
+    took = {name: median(_beyond(records, FITTED.get(name, _WITHOUT))) for name in names}
+    more = {name: max(0.0, took[name] - took[after]) for name, after in pairwise(names)}
     return {name: round(round(value / _ROUNDED) * _ROUNDED, 2) for name, value in more.items()}
 
 
@@ -208,9 +215,13 @@ def left_out(records: Sequence[Row]) -> str:
     found = []
     for at, mine in grouped([one for one in records if "rest" in one], *PLACE).items():
         added = fitted([one for one in records if place(one) != at])
-        ways = {way: added[name] for name, ways in FITTED.items() for way in ways}
-        ways["hot-salt-8"] = added["JOB_SECONDS"]  # counted first, too, but by hand
-        best = min(mine, key=lambda one: one["rest"] + ways.get(one["way"], 0.0))["way"]
+        ways = dict.fromkeys(_WITHOUT, 0.0)
+        # Hot keys that are salted were counted first, too, but by hand.
+        counted = (*FITTED["JOB_SECONDS"], "hot-salt-8")
+        ways |= dict.fromkeys(counted, added["STAGE_SECONDS"] + added["JOB_SECONDS"])
+        best = min(
+            mine, key=lambda one: one["rest"] + ways.get(one["way"], added["STAGE_SECONDS"])
+        )["way"]
         (cell,) = measured([one for one in records if place(one) == at])
         found.append(cell.seconds(best) <= ALIKE * cell.seconds(cell.best))
     return (

@@ -27,9 +27,9 @@ COUNT_SECONDS = 0.3e-6
 # What `python -m benchmarks.on_spark.by_replay --full --constants` fits: medians of what jobs took
 # beyond the rest of their predictions, and beyond what other ways took so. Both had run before.
 #: Seconds for a plan, even with few records: a job that counts, and a query that has the table.
-JOB_SECONDS = 0.75
-#: Seconds for one more stage of Python tasks, even with few records.
-STAGE_SECONDS = 0.05
+JOB_SECONDS = 0.7
+#: Seconds for one more stage, even with few records: for what a shuffle sends and reads.
+STAGE_SECONDS = 0.15
 #: Times that differ by less than this factor are as good as equal.
 ALIKE = 1.15
 
@@ -38,9 +38,9 @@ class Moving(Enum):
     """How records get to the tasks that work on them: seconds per record, and fixed seconds."""
 
     NONE = (0.0, 0.0)
-    SHUFFLED = (SHUFFLE_SECONDS, 0.0)
-    DEALT = (SHUFFLE_SECONDS + SORT_SECONDS, 0.0)
-    PLANNED = (SHUFFLE_SECONDS + COUNT_SECONDS, JOB_SECONDS)
+    SHUFFLED = (SHUFFLE_SECONDS, STAGE_SECONDS)
+    DEALT = (SHUFFLE_SECONDS + SORT_SECONDS, STAGE_SECONDS)
+    PLANNED = (SHUFFLE_SECONDS + COUNT_SECONDS, STAGE_SECONDS + JOB_SECONDS)
     ROUTED = (SHUFFLE_SECONDS + ROUTE_SECONDS, STAGE_SECONDS)
 
     def seconds(self, partitions: Iterable[float], n_slots: int) -> float:
@@ -80,11 +80,10 @@ class Costs:
         return (
             f"{how}: {seconds_text(self.per_record)} for each record, and "
             f"{seconds_text(self.per_pair)} for each key on each worker.",
-            f"A shuffle takes {seconds_text(SHUFFLE_SECONDS)} for each record, in the one task "
-            f"that reads its partition; all but local have one. A plan adds "
-            f"{seconds_text(COUNT_SECONDS)} to count the keys. A strategy adds "
-            f"{seconds_text(ROUTE_SECONDS)}, and {seconds_text(STAGE_SECONDS)} to start. Large "
-            "records take longer.",
+            f"A shuffle takes {seconds_text(STAGE_SECONDS)}, and {seconds_text(SHUFFLE_SECONDS)} "
+            "for each record, in the one task that reads its partition; all but local have one. A "
+            f"plan adds {seconds_text(JOB_SECONDS)}, and {seconds_text(COUNT_SECONDS)} to count "
+            f"the keys. A strategy adds {seconds_text(ROUTE_SECONDS)}. Large records take longer.",
         )
 
 
