@@ -159,7 +159,7 @@ def timed(
         (Source(8, 8, 1e6, timed(1e-8, top=0.01, key_s=1e-2)._replace(new_keys=0.0)), "hash"),
         # The bytes of a compressed file tell of too few records.
         (
-            Source(32, 32, 2e5, timed(2e-6, keys=0.05, top=0.6, partial_bytes=32_768)),
+            Source(32, 32, 2e5, timed(2e-6, keys=0.05, top=0.3, partial_bytes=32_768)),
             DEFAULT_STRATEGY,
         ),
     ],

@@ -20,12 +20,7 @@ from pyspark.sql import Column
 
 from skewless import registry
 from skewless.aggregations import ApproxDistinct
-from skewless.diagnosis.costs import (
-    BYTE_SECONDS,
-    ROUTE_SECONDS,
-    SHUFFLE_SECONDS,
-    STAGE_SECONDS,
-)
+from skewless.diagnosis.costs import BYTE_SECONDS, ROUTE_SECONDS, SHUFFLE_SECONDS
 from skewless.keys import hash_keys
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import Asked
@@ -57,6 +52,8 @@ _SMALL_BYTES = 1 << 26
 #: Seconds to bring a record to the Python process that combines it, where it is read or after a
 #: shuffle. So much longer, per record, is the task with a hot key.
 _TAKE_SECONDS = 0.4e-6
+#: Seconds to start a router. The stage of a shuffle does not count: all forms have one.
+_ROUTER_SECONDS = 0.05
 _LOGGER = logging.getLogger("skewless")
 
 
@@ -200,7 +197,7 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
     moved = SHUFFLE_SECONDS + sample.partial_bytes * BYTE_SECONDS
     merging = partial_results * (moved / reading + sample.merge_s / working)
     states = sample.keys_of(n) * sample.key_s / working
-    routing = STAGE_SECONDS + n * ROUTE_SECONDS / reading  # it splits few keys, and merges these
+    routing = _ROUTER_SECONDS + n * ROUTE_SECONDS / reading  # it splits few keys, and merges these
     of_busiest = sample.top_share + (1.0 - sample.top_share) / working
     return {
         LOCAL: (updating + partial_results * sample.key_s) / reading + merging,
